@@ -79,12 +79,14 @@ def batch_of(
         if (seen > 1 and not boxes and _fits(root[0], pictures.keys(), sides, seen)) or len(firsts) <= 1:
             return root[0]
         of_begin = sum([count for first, count in firsts.items() if first and begins and first % begins == 0])
-        if root[0] != 1 and begins and begins > 1 and begins in root[1:2] and of_begin * 2 > firsts.total():
-            return begins  # its answers stand in order of something else, and inside, each sample may be several
+        behind = begins and begins > 1 and begins in root[1:2] and of_begin * 2 > firsts.total()
         alike = all(first and root[0] and (first % root[0] == 0 or first == 1) for first in apart)
         heads = root[0] != 1 and len(root) >= _OF_SERIES and (1, root[1]) in pairs  # or codebooks, of one sample
-        if alike and (root[0] == 1 or root[0] not in sides) and root[1:] != _BOX and not heads:
+        several = alike and (root[0] == 1 or root[0] not in sides) and root[1:] != _BOX and not heads
+        if several and not (behind and root[0] != 1 and len(root) > _OF_SERIES):
             return root[0]  # inside, each sample is several: patches, channels, the pictures of an episode
+        if behind:
+            return begins  # its answers stand in order of something else, and inside, each sample is several
         # else it gives out something else than an answer for each sample: boxes
     return max(firsts, key=firsts.__getitem__) if firsts else None
 
