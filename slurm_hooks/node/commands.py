@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 from slurm_hooks import mig
 from slurm_hooks.node.job import exit_pair
+from slurm_hooks.slurm import columns
+from slurm_hooks.slurm.columns import Columns
 
 _LAST_WAIT_S = 1.0
 _CREDENTIAL_S = 120
@@ -111,8 +113,7 @@ class ShownJob:
     stdout: str
 
 
-# What squeue is asked of a job: columns with fixed widths, in bytes, so that no text of a user's can pass for another
-# column or another job. A value as long as its column is cut, and counts as unknown.
+# What squeue is asked of a job.
 _COLUMNS = (
     ("JobID", 20), ("ArrayJobID", 20), ("ArrayTaskID", 20), ("Requeue", 4), ("BatchFlag", 4), ("RestartCnt", 12),
     ("State", 32), ("Reason", 128), ("exit_code", 16), ("tres-per-node", 512), ("admin_comment", 16_384),
@@ -122,8 +123,7 @@ _COLUMNS = (
 
 def show_job(job: int, timeout_s: float) -> tuple[ShownJob | None, str]:
     """A job as slurmctld knows it, or None and why not."""
-    columns = ",".join(f"{name}:{width}" for name, width in _COLUMNS)
-    done = run(["squeue", "-h", "-a", "-t", "all", "-O", columns, "-j", str(job)], timeout_s)
+    done = run(["squeue", "-h", "-a", "-t", "all", "-O", columns.wanted(_COLUMNS), "-j", str(job)], timeout_s)
     if not done.ok:
         return None, done.problem
     shown = parse_job(done.out, job)
@@ -135,18 +135,15 @@ def parse_job(text: str, job: int) -> ShownJob | None:
     return next((_shown(cells, job) for cells in _cells(text, _COLUMNS) if cells["JobID"] == str(job)), None)
 
 
-def _cells(text: str, columns: Sequence[tuple[str, int]]) -> Iterator[dict[str, str]]:
-    """The rows of `squeue -O`, each cell by its column's name."""
-    data = text.encode(errors="surrogateescape")
-    length = sum(width for _, width in columns) + 1  # and the line's end
-    for start in range(0, len(data) - length + 1, length):
-        row, cells, place = data[start : start + length], {}, 0
-        for name, width in columns:
-            cell = row[place : place + width].rstrip(b" ")
-            cells[name] = cell.decode(errors="surrogateescape") if len(cell) < width and cell != b"(null)" else ""
-            place += width
-        if row.endswith(b"\n"):
-            yield cells
+def _cells(text: str, of: Columns) -> Iterator[dict[str, str]]:
+    """The rows of `squeue -O`; a value as long as its column is cut, and counts as unknown."""
+    for row in columns.rows(text, of):
+        yield {
+            name: row[name].decode(errors="surrogateescape")
+            if len(row[name]) < width and row[name] != b"(null)"
+            else ""
+            for name, width in of
+        }
 
 
 def _shown(cells: Mapping[str, str], job: int) -> ShownJob:
@@ -217,10 +214,9 @@ def other_logs(job: int, uid: int, since: int, timeout_s: float) -> tuple[list[O
     return parse_logs(done.out, job, since) if jobs else [], ""
 
 
-def _squeue(columns: Sequence[tuple[str, int]], which: Sequence[str], timeout_s: float) -> Done:
+def _squeue(of: Columns, which: Sequence[str], timeout_s: float) -> Done:
     """What slurmctld knows of jobs that run or have ended."""
-    asked = ",".join(f"{name}:{width}" for name, width in columns)
-    argv = ["squeue", "-h", "-a", "-t", "R,CG,S,ST,SO,CD,F,TO,CA,NF,PR,OOM", "-O", asked, *which]
+    argv = ["squeue", "-h", "-a", "-t", "R,CG,S,ST,SO,CD,F,TO,CA,NF,PR,OOM", "-O", columns.wanted(of), *which]
     return run(argv, timeout_s, env={**os.environ, "SLURM_TIME_FORMAT": "%s"})
 
 
@@ -243,10 +239,8 @@ def called(job: int, array_job: int | None, array_task: int | None) -> str:
     return str(job) if array_task is None else f"{array_job}_{array_task}"
 
 
-def _others(
-    text: str, columns: Sequence[tuple[str, int]], job: int, since: int
-) -> Iterator[tuple[int, dict[str, str]]]:
-    for cells in _cells(text, columns):
+def _others(text: str, of: Columns, job: int, since: int) -> Iterator[tuple[int, dict[str, str]]]:
+    for cells in _cells(text, of):
         end = _time(cells["EndTime"])
         if cells["JobID"].isdecimal() and int(cells["JobID"]) != job and (end is None or end >= since):
             yield int(cells["JobID"]), cells

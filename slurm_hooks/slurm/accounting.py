@@ -20,6 +20,7 @@ from typing import Protocol
 
 from slurm_hooks import mig
 from slurm_hooks.cluster import SHARES_PER_GPU
+from slurm_hooks.slurm import columns
 from slurm_hooks.slurm.commands import Runner, SlurmError, run
 
 log = logging.getLogger("rad.slurm")
@@ -260,8 +261,8 @@ class SlurmAccounting:
         return self._sacct(which)
 
     def _squeue(self, which: Sequence[str]) -> list[JobRun]:
-        columns = ",".join(f"{name}:{width}" for name, width in SQUEUE_COLUMNS)
-        return parse_squeue(self._run(["squeue", "-h", "-a", *which, "-O", columns], self._timeout_s))
+        wide = columns.wanted(SQUEUE_COLUMNS)
+        return parse_squeue(self._run(["squeue", "-h", "-a", *which, "-O", wide], self._timeout_s))
 
 
 def parse_sacct(text: str, delimiter: str, fields: Sequence[str] = SACCT_FIELDS) -> list[JobRun]:
@@ -275,28 +276,11 @@ def parse_sacct(text: str, delimiter: str, fields: Sequence[str] = SACCT_FIELDS)
 
 
 def parse_squeue(text: str) -> list[JobRun]:
-    """What ``squeue -O`` printed of SQUEUE_COLUMNS, whatever line ends an AdminComment or a job's name holds."""
-    runs, data = [], b""
-    for line in text.split("\n"):
-        piece = line.encode()  # Slurm pads to bytes
-        if data:
-            data += b"\n" + piece  # the comment holds a line end
-        elif len(piece) >= _BEFORE_COMMENT and piece[: SQUEUE_COLUMNS[0][1]].strip().isdigit():
-            data = piece
-        if len(data) >= _SQUEUE_SHORTEST:  # what is left on other lines is a part of the name
-            runs.append(_from_squeue(_cells(data)))
-            data = b""
-    return runs
-
-
-def _cells(data: bytes) -> dict[str, str]:
-    """A row of `squeue` by its columns' names."""
-    row, position = {}, 0
-    for name, width in SQUEUE_COLUMNS:
-        cell = data[position : position + width].decode(errors="replace")
-        row[name] = cell.strip().replace("(null)", "")
-        position += width
-    return row
+    """What ``squeue -O`` printed of SQUEUE_COLUMNS."""
+    return [
+        _from_squeue({name: cell.decode(errors="replace").replace("(null)", "") for name, cell in row.items()})
+        for row in columns.rows(text, SQUEUE_COLUMNS)
+    ]
 
 
 def _from_sacct(row: Mapping[str, str]) -> JobRun | None:
@@ -430,6 +414,3 @@ def _tres(text: str) -> dict[str, int]:
 
 
 _CLOCK = re.compile(r"(?:(?:(\d{1,6})-)?(\d{1,6}):)?(\d{1,6}):(\d{1,6})")
-_NAMES = [name for name, _ in SQUEUE_COLUMNS]
-_BEFORE_COMMENT = sum(width for _, width in SQUEUE_COLUMNS[: _NAMES.index("admin_comment")])
-_SQUEUE_SHORTEST = sum(width for name, width in SQUEUE_COLUMNS if name != "Name")

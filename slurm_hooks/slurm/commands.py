@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from slurm_hooks.cluster import RETYPE_SINCE, SHARES_COUNTED_SINCE, SHARES_KEPT_SINCE, ClusterView
 from slurm_hooks.records import Record, decode
-from slurm_hooks.slurm import pyslurm_queue
+from slurm_hooks.slurm import columns, pyslurm_queue
 from slurm_hooks.slurm import view as parsing
 
 log = logging.getLogger("rad.slurm")
@@ -26,7 +26,7 @@ class SlurmError(RuntimeError):
     """A Slurm command that failed or took too long; the message names the command."""
 
 
-_ID_WIDTH, _COMMENT_WIDTH = 20, 16_384
+_RECORD_COLUMNS = (("JobID", 20), ("admin_comment", 16_384))
 _TASTES = ("SQUEUE_", "SACCT_", "SCONTROL_", "SLURM_CLUSTERS")
 _NO_UTF8 = re.compile("[\udc80-\udcff]")  # as Python keeps a byte that is none
 _SETTINGS_S = 60.0  # Slurm's configuration changes seldom
@@ -148,9 +148,9 @@ class SlurmCommands:
                 # A binding that broke must not blind radd: the commands say the same.
                 log.warning("pyslurm cannot read the queue, squeue does: %r", error)
         where = ["-p", ",".join(partitions)] if partitions else []
-        columns = parsing.SEPARATOR.join(parsing.JOB_COLUMNS)
-        jobs = self._run(["squeue", "-h", "-a", "-t", "PD", *where, "-o", columns], self._timeout_s)
-        wide = ",".join(f"{name}:{width}" for name, width in parsing.RESIDENT_COLUMNS)
+        shown = parsing.SEPARATOR.join(parsing.JOB_COLUMNS)
+        jobs = self._run(["squeue", "-h", "-a", "-t", "PD", *where, "-o", shown], self._timeout_s)
+        wide = columns.wanted(parsing.RESIDENT_COLUMNS)
         residents = self._run(["squeue", "-h", "-a", "-t", "R,S,CG,CF", "-O", wide], self._timeout_s)
         return parsing.parse_jobs(jobs), parsing.parse_residents(residents)
 
@@ -161,9 +161,10 @@ class SlurmCommands:
             SlurmError: if Slurm does not know the job.
         """
         # Nothing of the user's stands in these columns; scontrol shows the job's name and comment before the record.
-        columns = f"JobID:{_ID_WIDTH},admin_comment:{_COMMENT_WIDTH}"
-        text = self._run(["squeue", "-h", "-a", "-t", "all", "-O", columns, "-j", str(job_id)], self._timeout_s)
-        found = (line[_ID_WIDTH:] for line in text.split("\n") if line[:_ID_WIDTH].strip() == str(job_id))
+        wide = columns.wanted(_RECORD_COLUMNS)
+        text = self._run(["squeue", "-h", "-a", "-t", "all", "-O", wide, "-j", str(job_id)], self._timeout_s)
+        rows = columns.rows(text, _RECORD_COLUMNS)
+        found = (row["admin_comment"].decode(errors="replace") for row in rows if row["JobID"] == b"%d" % job_id)
         return decode(next(found, ""))
 
     def unpin(self, job_id: int, share: int | None, *, node: bool) -> None:

@@ -28,6 +28,7 @@ from slurm_hooks.cluster import (
 )
 from slurm_hooks.records import decode
 from slurm_hooks.shares import FULL_THREADS
+from slurm_hooks.slurm import columns
 
 # Columns of squeue's -o, joined by SEPARATOR; the reason comes last because it is free text.
 JOB_COLUMNS = ("%i", "%P", "%u", "%b", "%n", "%r")
@@ -113,16 +114,10 @@ def parse_jobs(text: str) -> list[JobRow]:
 
 
 def parse_residents(text: str) -> list[ResidentRow]:
-    """Lines of squeue in RESIDENT_COLUMNS, which are padded to their widths."""
-    rows = []
-    for line in text.splitlines():
-        parts, position = [], 0
-        for _, width in RESIDENT_COLUMNS:
-            parts.append(line[position : position + width].strip())
-            position += width
-        if parts[0].isdigit():
-            rows.append(ResidentRow(int(parts[0]), *parts[1:]))
-    return rows
+    """Rows of squeue in RESIDENT_COLUMNS."""
+    names = [name for name, _ in RESIDENT_COLUMNS]
+    cells = ([row[name].decode(errors="replace") for name in names] for row in columns.rows(text, RESIDENT_COLUMNS))
+    return [ResidentRow(int(number), *rest) for number, *rest in cells if number.isdigit()]
 
 
 def parse_nodes(text: str, reserved: Mapping[str, float] = MappingProxyType({})) -> list[Node]:

@@ -47,18 +47,18 @@ RESERVED_FOR_OTHERS = "Nodes required for job are DOWN, DRAINED or reserved for 
 
 
 def resident_line(*values: str) -> str:
-    return "".join(f"{v:<{width}}" for v, (_, width) in zip(values, RESIDENT_COLUMNS, strict=True))
+    cells = zip(values, RESIDENT_COLUMNS, strict=True)
+    return b"".join(value.encode()[:width].ljust(width) for value, (_, width) in cells).decode() + "\n"
 
 
 RECORD = Record("share", upper_mib=4000, smact=0.4, activity=(0.5, 0.25), thread_percentage=70)
-RESIDENTS = "\n".join(
+RESIDENTS = "".join(
     [
         resident_line("11", "node0", "cpu=1,node=1,billing=1,gres/mps=30,gres/mps:g2=30", "alice", encode(RECORD)),
         resident_line("12", "node0", "cpu=1,node=1,billing=1,gres/mps=25,gres/mps:g0=25", "bob", "(null)"),
         resident_line("13", "node0", "cpu=4,node=1,billing=4,gres/gpu=1,gres/gpu:g1=1", "alice", "(null)"),
         resident_line("17", "node9", "cpu=4,node=1", "alice", "(null)"),
-        "squeue: error: nobody knows what",
-        "",
+        "squeue: error: nobody knows what\n",
     ]
 )
 
@@ -108,6 +108,16 @@ def test_untyped_accounting_makes_a_node_opaque() -> None:
     assert not view.nodes[0].available
     rows = parse_residents(resident_line("11", "node0", "cpu=1,mem=1G,node=1", "alice", ""))  # it holds no GPU
     assert build(parse_nodes(NODE), [], rows, taken=0, can_retype=False).nodes[0].available
+
+
+def test_names_that_are_not_ascii_move_no_column() -> None:
+    """Slurm pads to bytes; another tool's comment may hold line ends."""
+    held, comment = "gres/mps:g0=25", f"JS1:é\n12 {encode(RECORD)}"
+    text = resident_line("11", "node0", held, "jörg", comment) + resident_line("12", "node0", held, "bob", "")
+    first, second = parse_residents(text)
+    assert (first.user, first.admin_comment, second.job_id, second.user) == ("jörg", comment, 12, "bob")
+    (resident, _) = build(parse_nodes(NODE), [], [first, second], taken=0, can_retype=False).nodes[0].gpus[0].residents
+    assert (resident.user, resident.memory_mib, resident.threads) == ("jörg", 4000, 70)
 
 
 def test_a_job_on_several_nodes_holds_its_types_on_each() -> None:
@@ -429,7 +439,8 @@ def test_the_record_of_a_pending_job() -> None:
 
     def recorded(command: Sequence[str], _: float) -> str:
         asked.append(list(command))
-        return f"{'13':20}{encode(replace(RECORD, pin='g7'))}\n{'14':20}JS1:abc {encode(RECORD)}   \n{'15':20}(null)\n"
+        comments = {13: encode(replace(RECORD, pin="g7")), 14: f"JS1:abc\n13 {encode(RECORD)}", 15: "(null)"}
+        return "".join(f"{job:<20}{comment:<16384}\n" for job, comment in comments.items())
 
     assert SlurmCommands(3.0, recorded).record(14) == RECORD
     assert SlurmCommands(3.0, recorded).record(15) is None

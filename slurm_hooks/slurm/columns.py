@@ -1,0 +1,32 @@
+"""What `squeue -O` prints: columns of fixed widths, so that no text of a user's can pass for another column or job.
+
+Slurm pads to bytes, and free text may hold whatever its user likes, line ends too. Pure, no heavy imports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+Columns = Sequence[tuple[str, int]]
+"""Slurm's names of columns and their widths in bytes."""
+
+
+def wanted(columns: Columns) -> str:
+    """What `squeue -O` is asked."""
+    return ",".join(f"{name}:{width}" for name, width in columns)
+
+
+def rows(text: str, columns: Columns) -> Iterator[dict[str, bytes]]:
+    """The rows of `squeue -O`, each cell by its column's name, without the blanks behind it.
+
+    A cell as long as its column is wide was cut, or fills it.
+    """
+    data = text.encode(errors="surrogateescape")
+    length = sum(width for _, width in columns) + 1  # and the line's end
+    for start in range(0, len(data) - length + 1, length):
+        cells, place = {}, start
+        for name, width in columns:
+            cells[name] = data[place : place + width].rstrip(b" ")
+            place += width
+        if data[place : place + 1] == b"\n":
+            yield cells
