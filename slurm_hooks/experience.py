@@ -38,6 +38,12 @@ class Measured:
 
 
 Experience = Mapping[tuple[str, str], tuple[Measured, ...]]
+"""By user, in small letters as slurmdbd has the name, and fingerprint."""
+
+
+def runs_of(known: Experience, user: str, fingerprint: str) -> tuple[Measured, ...]:
+    """What is known of a user's runs of a model; the name as slurmctld has it, perhaps with capitals."""
+    return known.get((user.lower(), fingerprint), ())
 
 
 def learn(known: Experience, jobs: Iterable[JobRun]) -> dict[tuple[str, str], tuple[Measured, ...]]:

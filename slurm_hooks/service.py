@@ -25,7 +25,7 @@ from slurm_hooks import decision as rules
 from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Resident, partition_of, with_arrivals
 from slurm_hooks.config import Config, Partition
 from slurm_hooks.directives import LATE, DirectiveError, Directives, parse_script
-from slurm_hooks.experience import Experience
+from slurm_hooks.experience import Experience, runs_of
 from slurm_hooks.interference import Interference, pack
 from slurm_hooks.records import Record, merge
 from slurm_hooks.request import (
@@ -375,7 +375,7 @@ class Service:
                 return rules.Demand(None)
             raise
         estimate, profile, activity = known if self._interference else known._replace(profile=None, activity=())
-        earlier = self.experience.get((submission.user, estimate.fingerprint))
+        earlier = runs_of(self.experience, submission.user, estimate.fingerprint)
         if not earlier:
             return rules.Demand(estimate, None, profile, activity)
         estimate = from_history(estimate, {estimate.fingerprint: [m.peak_mib for m in earlier]})

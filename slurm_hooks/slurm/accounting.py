@@ -59,7 +59,8 @@ class JobRun:
     Attributes:
         job_id: Slurm's own number of the job, of array tasks too.
         shown_id: what users write: ``4711``, ``4711_3`` for an array task, ``4711+1`` for a part of a het job.
-        user, account, partition, name, nodes: as Slurm shows them.
+        user: in small letters, as slurmdbd keeps names; slurmctld knows those of the system, which may have capitals.
+        account, partition, name, nodes: as Slurm shows them.
         state: one word, for example ``COMPLETED`` or ``CANCELLED``.
         submit, start, end: Unix times in seconds, or None where Slurm knows none.
         elapsed_s: how long it ran, in seconds, as Slurm counts it.
@@ -294,7 +295,7 @@ def _from_sacct(row: Mapping[str, str]) -> JobRun | None:
     return JobRun(
         job_id=int(row["JobIDRaw"]),
         shown_id=row["JobID"],
-        user=row["User"],
+        user=row["User"].lower(),
         account=row["Account"],
         partition=row["Partition"],
         state=row["State"].partition(" ")[0],
@@ -322,7 +323,7 @@ def _from_squeue(row: Mapping[str, str]) -> JobRun:
     return JobRun(
         job_id=int(row["JobID"]),
         shown_id=row["JobArrayID"],
-        user=row["UserName"],
+        user=row["UserName"].lower(),
         account=row["Account"],
         partition=row["Partition"],
         state=state,
@@ -368,7 +369,7 @@ def _newest_of(runs: Iterable[JobRun]) -> dict[int, JobRun]:
 def _is_told(run: JobRun, found: Mapping[int, JobRun]) -> bool:
     """Whether slurmctld tells of a run's job, and not of a later one that got its number.
 
-    Names of one user may differ: where the host knows none squeue says nobody, and slurmdbd has small letters alone.
+    Names of one user may differ: where the host knows none squeue says nobody.
     """
     told = found.get(run.job_id)
     return told is not None and (told.user == run.user or (told.submit or 0) <= (run.submit or 0))

@@ -123,8 +123,16 @@ def test_lines_of_another_tools_comment_lose_no_job(lines: str) -> None:
         + _squeue_row(9, "", "c")
     )
     runs = parse_squeue(rows)
-    assert [(run.job_id, run.name, run.user) for run in runs] == [(7, "a\nb", "eve"), (8, "\n9", "eve"), (9, "c", "eve")]
+    assert [(run.job_id, run.name) for run in runs] == [(7, "a\nb"), (8, "\n9"), (9, "c")]
+    assert {run.user for run in runs} == {"eve"}
     assert [decode(run.admin_comment) is not None for run in runs] == [True, True, False]
+
+
+def test_a_users_name_is_the_same_whoever_tells_it() -> None:
+    """slurmdbd keeps small letters, slurmctld says what the system says."""
+    (queued,) = parse_squeue(_squeue_row(7, "", "a").replace("eve", "Eve"))
+    (kept, *_) = parse_sacct(SACCT.replace("alice", "Alice"), DELIMITER)
+    assert (queued.user, kept.user) == ("eve", "alice")
 
 
 def test_a_delimiter_is_never_the_same() -> None:

@@ -399,6 +399,7 @@ def test_a_second_submission_is_decided_from_the_first() -> None:
     assert (kept.method, kept.expected_mib, kept.upper_mib) == ("history", 50_000, 53_000)
     assert (kept.share, kept.smact) == (75, 0.6)
     assert record(ask(made, user_name="bob")).method == "fixed"
+    assert record(ask(made, user_name="Alice")).method == "history"  # slurmdbd knows names in small letters
     made.experience = {("alice", "print"): (Measured((7, 200), 50_000.0, None),)}
     assert record(ask(made)).smact == 0.1
 
