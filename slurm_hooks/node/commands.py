@@ -1,7 +1,8 @@
 """Slurm's commands as the node side uses them, each under a time limit. The only module here that starts them.
 
 Everything that a user can put into a job (its name, its comment) may come back in their output, line ends too, so a
-job is read from columns of fixed widths and a run from a table whose free text stands last.
+job is read from columns of fixed widths and a run from a table whose free text stands last. `--local`: in a federation
+other clusters' jobs may stand there too, and one that is down would be waited for.
 """
 
 from __future__ import annotations
@@ -123,7 +124,9 @@ _COLUMNS = (
 
 def show_job(job: int, timeout_s: float) -> tuple[ShownJob | None, str]:
     """A job as slurmctld knows it, or None and why not."""
-    done = run(["squeue", "-h", "-a", "-t", "all", "-O", columns.wanted(_COLUMNS), "-j", str(job)], timeout_s)
+    done = run(
+        ["squeue", "--local", "-h", "-a", "-t", "all", "-O", columns.wanted(_COLUMNS), "-j", str(job)], timeout_s
+    )
     if not done.ok:
         return None, done.problem
     shown = parse_job(done.out, job)
@@ -216,7 +219,17 @@ def other_logs(job: int, uid: int, since: int, timeout_s: float) -> tuple[list[O
 
 def _squeue(of: Columns, which: Sequence[str], timeout_s: float) -> Done:
     """What slurmctld knows of jobs that run or have ended."""
-    argv = ["squeue", "-h", "-a", "-t", "R,CG,S,ST,SO,CD,F,TO,CA,NF,PR,OOM", "-O", columns.wanted(of), *which]
+    argv = [
+        "squeue",
+        "--local",
+        "-h",
+        "-a",
+        "-t",
+        "R,CG,S,ST,SO,CD,F,TO,CA,NF,PR,OOM",
+        "-O",
+        columns.wanted(of),
+        *which,
+    ]
     return run(argv, timeout_s, env={**os.environ, "SLURM_TIME_FORMAT": "%s"})
 
 
@@ -300,7 +313,7 @@ class Row:
 
 def rows(jobs: Sequence[int], timeout_s: float) -> tuple[dict[int, list[Row]] | None, str]:
     """The runs of jobs as slurmdbd has them, oldest first; None and why where it does not answer."""
-    argv = ["sacct", "-n", "-P", "-X", "-D", "-j", ",".join(map(str, jobs))]
+    argv = ["sacct", "--local", "-n", "-P", "-X", "-D", "-j", ",".join(map(str, jobs))]
     argv += ["-o", "JobIDRaw,JobID,State,Start,End,AdminComment"]
     done = run(argv, timeout_s, env={**os.environ, "SLURM_TIME_FORMAT": "%s"})
     return (parse_rows(done.out, jobs), "") if done.ok else (None, done.problem)
@@ -373,5 +386,5 @@ def update(target: str, gres: str | None, admin_comment: str, timeout_s: float, 
 
 def jobs_on(node: str, timeout_s: float) -> set[int] | None:
     """Numbers of the jobs that Slurm has on a node, or None where it does not answer."""
-    done = run(["squeue", "-h", "-a", "-w", node, "-t", "R,S,CG,CF,SO,ST", "-O", "JobID:32"], timeout_s)
+    done = run(["squeue", "--local", "-h", "-a", "-w", node, "-t", "R,S,CG,CF,SO,ST", "-O", "JobID:32"], timeout_s)
     return {int(word) for word in done.out.split() if word.isdigit()} if done.ok else None

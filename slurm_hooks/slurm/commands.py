@@ -28,6 +28,9 @@ class SlurmError(RuntimeError):
 
 _RECORD_COLUMNS = (("JobID", 20), ("admin_comment", 16_384))
 _TASTES = ("SQUEUE_", "SACCT_", "SCONTROL_", "SLURM_CLUSTERS")
+# Where slurm.conf says fed_display, jobs of a federation's other clusters would stand among those of this one, on nodes
+# that may have the names of its own; and where one of these clusters is down, each question would wait for it.
+_HERE = {"SQUEUE_LOCAL": "1", "SACCT_LOCAL": "1", "SCONTROL_LOCAL": "1"}
 _NO_UTF8 = re.compile("[\udc80-\udcff]")  # as Python keeps a byte that is none
 _SETTINGS_S = 60.0  # Slurm's configuration changes seldom
 
@@ -71,7 +74,7 @@ def _environment() -> dict[str, str]:
     squeue would leave out jobs, or tell of another cluster's, of which sacct tells nothing.
     """
     kept = {k: v for k, v in os.environ.items() if not k.startswith(_TASTES)}
-    return kept | {"SLURM_TIME_FORMAT": "%s"}
+    return kept | _HERE | {"SLURM_TIME_FORMAT": "%s"}
 
 
 def _stand_back(pid: int) -> None:

@@ -470,6 +470,8 @@ def test_what_a_user_likes_to_see_changes_no_command(monkeypatch: pytest.MonkeyP
     made = dict(line.split("=", 1) for line in run(["env", "-0"], 5.0).split("\0") if line)
     assert (made["SLURM_TIME_FORMAT"], made["SLURM_CONF"]) == ("%s", "/a")
     assert made.keys().isdisjoint(tastes)
+    here = {"SQUEUE_LOCAL", "SACCT_LOCAL", "SCONTROL_LOCAL"}  # other clusters of a federation do not count
+    assert {name for name in made if name.startswith(("SQUEUE_", "SACCT_", "SCONTROL_"))} == here
 
 
 def test_a_job_that_slurm_has_not_looked_at_may_take_room_at_any_moment() -> None:

@@ -216,6 +216,10 @@ def test_how_slurm_is_asked(slurm: FakeSlurm) -> None:
     assert slurm.comment() == 'new "text"'
     assert commands.update("7_3", "mps:g2:45", "c d", 5).ok
     assert slurm.calls("update")[-1] == ["scontrol", "update", "jobid=7_3", "gres=mps:g2:45", "admincomment=c d"]
+    commands.other_logs(7, 1000, 0, 5)
+    told_of_jobs = [call for name in ("squeue", "sacct") for call in slurm.calls(name)]
+    assert len(told_of_jobs) >= 4
+    assert all("--local" in call for call in told_of_jobs)  # not of other clusters' of a federation
 
 
 @pytest.mark.parametrize(
