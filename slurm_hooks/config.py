@@ -140,7 +140,9 @@ class Partition:
     )
     policy: JobPolicy = _key("collocation", "What a job that names no policy gets: collocation or exclusive.")
     gpu_model: str = _key(
-        "", "Model of the partition's GPUs (h200, a100-40gb); a user's GPU type must be this. Empty: any."
+        "",
+        "Model of the partition's GPUs (h200, a100-40gb), of several the one with least memory; a user's GPU type must "
+        "be this. Empty: any.",
     )
     gpu_memory_mib: int = _key(0, "Memory of one GPU in MiB; 0: as known for gpu_model.", low=0, high=10_000_000)
     margin_mib: int = _key(2048, "Memory of each GPU that RAD never gives away.", low=0, high=1_000_000)

@@ -62,6 +62,9 @@ def _allotment(scene: Context) -> int | None:
     if scene.job.share is None:
         return None
     measured = gpus.least_memory_mib(f"{scene.config.mps.run_dir}/gpus.json")
+    if memory.is_smaller(scene.partition, measured):
+        text = f"a GPU here has {measured} MiB, less than rad.toml says of partition {scene.job.partition}"
+        scene.say_once("memory", f"{text}: jobs are held to their parts of that; name its smallest model as gpu_model")
     return cap_of(scene.job.share, memory.usable(scene.partition, measured))
 
 

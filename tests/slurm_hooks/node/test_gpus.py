@@ -91,8 +91,12 @@ def test_no_driver(place: Path) -> None:
 @pytest.mark.parametrize(
     ("partition", "measured", "mib"),
     [
-        (Partition(gpu_memory_mib=10_000, gpu_model="h200"), 5, 10_000 - 2048),
-        (Partition(gpu_model="h200", margin_mib=0), 5, 143_771),
+        (Partition(gpu_memory_mib=10_000, gpu_model="h200"), 0, 10_000 - 2048),
+        (Partition(gpu_memory_mib=10_000, gpu_model="h200"), 143_771, 10_000 - 2048),
+        (Partition(gpu_model="h200", margin_mib=0), 0, 143_771),
+        (Partition(gpu_model="a100-40gb"), 40_960 - 2048, 40_960 - 2048),  # the margin is less
+        (Partition(gpu_model="a100-40gb"), 40_960 - 2049, 40_960 - 2049 - 2048),  # caps would not fit
+        (Partition(gpu_model="h200"), 40_960, 40_960 - 2048),
         (Partition(gpu_model="our-own"), 9000, 9000 - 2048),
         (Partition(), 0, 0),
     ],

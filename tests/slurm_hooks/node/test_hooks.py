@@ -999,6 +999,17 @@ def test_logs_that_have_no_file_system_of_their_own(mps_site: Site, monkeypatch:
     assert mps_site.said.count("no tmpfs is mounted there") == 1
 
 
+def test_a_gpu_with_less_memory_than_its_partitions(mps_site: Site, programs: Path) -> None:
+    """Caps of the jobs that share it must not add up to more than it has."""
+    smi = programs / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho '2, GPU-11111111-2222-3333-4444-555555555555, 40960'\n")
+    for job in ("7", "8", "9"):
+        mps_site.run("prolog", SLURM_JOB_ID=job)
+        assert f"export CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0={30 * (40960 - 2048) // 100}M" in mps_site.task()
+    assert json.loads((mps_site.place / "jobs" / "9.json").read_text())["allotment_mib"] == 11673
+    assert mps_site.said.count("a GPU here has 40960 MiB, less than rad.toml says of partition gpu") == 1
+
+
 def test_memory_that_nobody_knows(mps_site: Site) -> None:
     mps_site.settings["partitions.gpu"] = {"gpu_model": ""}
     mps_site.settings["mps"]["nvidia_smi"] = "/nowhere/smi"
