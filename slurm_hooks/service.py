@@ -481,7 +481,7 @@ def _no_summary(submission: Submission, directives: Directives) -> str:
         return "nothing tells the job's memory: add #RAD model=SUMMARY or #RAD memory=12G"
     why = submission.handed_error
     if not why:
-        why = "it was not handed on (--export without ALL, --wrap, script on stdin, no cli_filter.lua)"
+        why = "it was not handed on (--export without ALL, script from a pipe, no cli_filter.lua)"
         why += "; `radctl embed` writes it into the script"
     elif directives.model.startswith(("~", "$")):
         why += " (no shell reads this line: ~ and $ stay as they are)"

@@ -22,12 +22,17 @@ local M = {
     max_pieces = 16,
 }
 
+local WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n"
+
 local told = false               -- of a job with several parts this is called for each
 
 -- As much of the script as its leading comment block can take, or nil where it is no regular file. Without lua-posix
 -- where that works: loading it takes longer than all else that RAD does for a job without a summary.
 local function script_of(options)
     local path = type(options.argv) == "table" and options.argv[1]
+    if not path and type(options.wrap) == "string" then return WRAPPED .. options.wrap end
+    -- Standard input sbatch has read by now: a file is there still, what came through a pipe is not.
+    if not path and (io.stdin:seek() or 0) > 0 then path = "/proc/self/fd/0" end
     if not path then return nil end
     -- Opened for writing too, though nothing is written: else the opening of a FIFO would wait for a writer.
     local file = io.open(path, "r+b")

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -474,6 +475,33 @@ def cli_filter(
     env = {"PATH": os.environ["PATH"], **env}
     done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True, cwd=script.parent, env=env)
     return done.stdout.splitlines()
+
+
+def test_a_script_on_standard_input(tmp_path: Path) -> None:
+    """What sbatch has read there is there still where it was a file."""
+    (tmp_path / "net.txt").write_text("Net()")
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n# RAD memory=2G\n#RAD model=net.txt\n")
+    command = ["lua5.1", str(HERE / "filter_driver.lua"), str(MODULES), "-", "sbatch"]
+
+    def said(stdin: IO[bytes] | int, **env: str) -> list[str]:
+        given = {"PATH": os.environ["PATH"], **env}
+        done = subprocess.run(
+            command, stdin=stdin, stdout=subprocess.PIPE, timeout=20, check=True, cwd=tmp_path, env=given
+        )
+        return [line for line in done.stdout.decode().splitlines() if not line.startswith("loads")]
+
+    with (tmp_path / "job.sh").open("rb") as file:
+        first, *rest = said(file)
+    assert first.startswith("said rad: line 2 looks like a directive and is a comment: write #RAD memory=...")
+    assert rest == ["result 0", "RAD_SUMMARY=ok 1", "RAD_SUMMARY_1=Net()"]
+    with subprocess.Popen(["cat", "job.sh"], cwd=tmp_path, stdout=subprocess.PIPE) as cat:
+        assert cat.stdout is not None
+        assert said(cat.stdout) == ["result 0"]
+    assert said(subprocess.DEVNULL) == ["result 0"]
+    wrapped = said(subprocess.DEVNULL, WRAP="#RAD model=net.txt\npython train.py")
+    assert wrapped == ["result 0", "RAD_SUMMARY=ok 1", "RAD_SUMMARY_1=Net()"]
+    first, *rest = said(subprocess.DEVNULL, WRAP="# RAD model=net.txt\npython train.py")
+    assert first.startswith("said rad: line 4 looks like a directive")
 
 
 @pytest.mark.parametrize(
