@@ -44,6 +44,7 @@ from slurm_hooks.sbatch import (
 from slurm_hooks.service import TRES, Answer, Service
 from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
+from slurm_hooks.slurm.view import expand_hostlist
 
 _DAY_S = 86_400
 _SLASH_SINCE = (23, 11)  # 22.05 writes a colon, 24.11 a slash
@@ -188,9 +189,25 @@ def _as_slurm_takes_it(
 ) -> Answer:
     """The answer, or that Slurm refuses the job, which it does by itself."""
     why = refused_by_slurm(fields, partitions)
+    if not why and (name := _lacking_node(config, fields)):
+        why = f"there is no node {name}"
     if not why and (kind := _lacking_type(config, {**fields, **(answer.fields or {})})):
         why = f"no node of partition {fields['partition']} has a GPU of type {kind}"
     return Answer(reject=True, message=f"Slurm takes no such job: {why}") if why else answer
+
+
+def _lacking_node(config: Config, fields: Mapping[str, str]) -> str:
+    """A node that is named and not there; of several that are asked for, or named in a file, sbatch may take none."""
+    asked, excluded = (fields.get(name, "") for name in ("req_nodes", "exc_nodes"))
+    names = [] if any(c in asked for c in ",[/") or not asked else [asked]
+    names += expand_hostlist(excluded) if "/" not in excluded else []
+    if not names:
+        return ""
+    try:
+        known = run(["sinfo", "-h", "-a", "-N", "-o", "%N"], config.radd.command_timeout_s).split()
+    except SlurmError:
+        return ""
+    return next((name for name in names if name not in known), "")
 
 
 def _lacking_type(config: Config, fields: Mapping[str, str]) -> str:

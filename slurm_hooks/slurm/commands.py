@@ -13,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from slurm_hooks.cluster import RETYPE_SINCE, SHARES_COUNTED_SINCE, SHARES_KEPT_SINCE, ClusterView
 from slurm_hooks.records import Record, decode
@@ -45,6 +46,9 @@ def run(command: Sequence[str], timeout_s: float) -> str:
     """
     pipe = subprocess.PIPE
     named = " ".join(command[:3])
+    settings = os.environ.get("SLURM_CONF")
+    if settings and not Path(settings).exists():
+        raise SlurmError(f"{named}: SLURM_CONF names {settings}, which is not there")  # it would wait for it a minute
     try:
         with subprocess.Popen(list(command), stdout=pipe, stderr=pipe, env=_environment()) as process:
             _stand_back(process.pid)

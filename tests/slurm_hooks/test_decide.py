@@ -201,6 +201,8 @@ def test_another_cluster_is_told_of(job: Path, monkeypatch: pytest.MonkeyPatch) 
     [
         (["-pnosuch"], "there is no partition nosuch, only cpu, gpu"),
         (["-pgpu,nosuch"], "there is no partition nosuch, only cpu, gpu"),
+        (["-wnosuch"], "there is no node nosuch"),
+        (["-wnode0", "-xnode[1-2]"], "there is no node node2"),
         (["--gres=gpu:h9:1"], "no node of partition gpu has a GPU of type h9"),
         (["--gres=none", "--gpus-per-task=h9:1", "-n1"], "no node of partition gpu has a GPU of type h9"),
         (["--gres=gpu:h9:2"], "no node of partition gpu has a GPU of type h9"),
@@ -211,8 +213,8 @@ def test_another_cluster_is_told_of(job: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_what_slurm_refuses_is_not_shared(
     job: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], why: str
 ) -> None:
-    said = {"scontrol": PARTITIONS, "sinfo": "gpu:g0:1,mps:g0:100\n(null)\n"}
-    monkeypatch.setattr(command, "run", lambda words, timeout_s: said[words[0]])
+    said = {"scontrol": PARTITIONS, "sinfo": "gpu:g0:1,mps:g0:100\n(null)\n", "%N": "node0\nnode1\n"}
+    monkeypatch.setattr(command, "run", lambda words, timeout_s: said.get(words[-1], said[words[0]]))
     shown = _radctl("decide", job, *options)
     assert shown.exit_code == 1
     assert shown.output.startswith(f"refused: Slurm takes no such job: {why}")
@@ -222,6 +224,9 @@ def test_what_slurm_refuses_is_not_shared(
     "options",
     [
         ["--gres=gpu:g0:1"],
+        ["-wnode0", "-xnode1"],
+        ["-wnode[0-3]"],  # of these sbatch takes none for a job of one node
+        ["-w/etc/hosts"],
         ["--gres=gpu:h200:1"],  # a feature, as far as RAD asks for it
         ["--gres=none", "--gpus-per-task=1", "-n1"],
         ["--gres=none", "--gpus-per-task=1", "-N1"],
@@ -231,8 +236,9 @@ def test_what_slurm_refuses_is_not_shared(
     ],
 )
 def test_what_slurm_takes_is_decided(job: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
-    said = {"scontrol": PARTITIONS, "sinfo": "gpu:g0:1,gpu:g1:1,mps:g0:100,mps:g1:100\n"}
-    monkeypatch.setattr(command, "run", lambda words, timeout_s: said[words[0]])
+    gres = "gpu:g0:1,gpu:g1:1,mps:g0:100,mps:g1:100\n"
+    said = {"scontrol": PARTITIONS, "sinfo": gres, "%N": "node0\nnode1\n"}
+    monkeypatch.setattr(command, "run", lambda words, timeout_s: said.get(words[-1], said[words[0]]))
     monkeypatch.setattr(_Slurm, "look", lambda *_: ClusterView(taken=time.time(), nodes=(FEATURED,)))
     shown = _radctl("decide", job, *options)
     assert (shown.exit_code, "refused" in shown.output) == (0, False), shown.output

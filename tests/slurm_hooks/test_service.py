@@ -615,7 +615,11 @@ def test_no_text_of_a_user_moves_a_terminal(fields: dict[str, str | None], shown
         (("#RAD model=net.txt batch_size=8 seq_len=667",), {}, "the estimate failed (RecursionError)"),
         (("#RAD batch_size=8",), {"summary": None}, "nothing tells the job's memory"),
         (("#RAD batch_size=8 # model=net.txt",), {}, "nothing tells the job's memory"),
-        (("#RAD model=net.txt batch_size=8",), {"summary": None}, "not handed on (--export without ALL, script from a pipe,"),
+        (
+            ("#RAD model=net.txt batch_size=8",),
+            {"summary": None},
+            "not handed on (--export without ALL, script from a pipe,",
+        ),
         (
             ("#RAD model=net.txt batch_size=8",),
             {"summary": None, "summary_error": "is not a regular file"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -458,6 +459,14 @@ def test_a_command_that_fails(command: list[str]) -> None:
         run(["sleep", "60"], 0.1)
 
 
+def test_settings_that_are_not_there_are_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SLURM_CONF", f"{tmp_path}/slurm.conf")
+    with pytest.raises(SlurmError, match=r"^true: SLURM_CONF names .*/slurm.conf, which is not there$"):
+        run(["true"], 5.0)
+    (tmp_path / "slurm.conf").touch()
+    assert run(["true"], 5.0) == ""
+
+
 def test_columns_of_a_commands_output_keep_their_places() -> None:
     """An AdminComment or a name may hold anything; squeue pads columns to bytes."""
     assert run(["printf", r"a\r\nb\377c\303\244"], 5.0) == "a\r\nb?c\u00e4"
@@ -465,10 +474,10 @@ def test_columns_of_a_commands_output_keep_their_places() -> None:
 
 def test_what_a_user_likes_to_see_changes_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
     tastes = {"SQUEUE_USERS": "me", "SLURM_CLUSTERS": "other", "SACCT_FEDERATION": "1", "SCONTROL_FUTURE": "1"}
-    for name, value in {**tastes, "SLURM_TIME_FORMAT": "relative", "SLURM_CONF": "/a"}.items():
+    for name, value in {**tastes, "SLURM_TIME_FORMAT": "relative", "SLURM_CONF": __file__}.items():
         monkeypatch.setenv(name, value)
     made = dict(line.split("=", 1) for line in run(["env", "-0"], 5.0).split("\0") if line)
-    assert (made["SLURM_TIME_FORMAT"], made["SLURM_CONF"]) == ("%s", "/a")
+    assert (made["SLURM_TIME_FORMAT"], made["SLURM_CONF"]) == ("%s", __file__)
     assert made.keys().isdisjoint(tastes)
     here = {"SQUEUE_LOCAL", "SACCT_LOCAL", "SCONTROL_LOCAL"}  # other clusters of a federation do not count
     assert {name for name in made if name.startswith(("SQUEUE_", "SACCT_", "SCONTROL_"))} == here
