@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from predictor.nvml import GPM_METRICS, load
+from predictor.nvml import GPM_METRICS, NvmlMissingError, load
+from slurm_hooks.monitor.metrics import BackendError
 from slurm_hooks.monitor.nvml import NvmlBackend
 
 
@@ -141,10 +142,15 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--ways", action="store_true", help="compare ways to ask the first GPU instead")
     options = parser.parse_args()
+    try:
+        nvml = load()
+        NvmlBackend(gpm=False, nvml=nvml).close()
+    except (NvmlMissingError, BackendError) as error:
+        raise SystemExit(f"nvml_calls: {error}") from error
     if options.ways:
-        print(json.dumps(ways(load(), options.rounds), indent=1))
+        print(json.dumps(ways(nvml, options.rounds), indent=1))
         return
-    found = measure(load(), options.rounds, options.pause)
+    found = measure(nvml, options.rounds, options.pause)
     if options.json:
         print(json.dumps(found, indent=1))
         return

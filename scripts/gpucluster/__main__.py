@@ -72,6 +72,7 @@ def run(args: argparse.Namespace, say: Any, begin: float) -> int:
     if unknown := [name for name in names if name not in SCENARIOS]:
         print(f"error: no scenario {unknown[0]}: known are {', '.join(SCENARIOS)}, all", file=sys.stderr)
         return 2
+    machine.require_root()
     args.out.mkdir(parents=True, exist_ok=True)
     warm = subprocess.Popen(  # the machine reads PyTorch from its disk while Slurm comes up
         [sys.executable, "-c", "import torch, torchvision; torch.cuda.is_available()"],

@@ -6,12 +6,13 @@ Touches what `scripts.gpucluster.packages` and `scripts.devcluster` touch, and e
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from scripts.demonstration import Gpus, find_gpus
-from scripts.devcluster import Cluster, Layout, Rad, free_base_port, processes
+from scripts.devcluster import Cluster, ClusterError, Layout, Rad, free_base_port, processes
 from scripts.gpucluster import packages
 from slurm_hooks import config as configuration
 from slurm_hooks.node import mps
@@ -81,6 +82,16 @@ class Machine:
         return configuration.load(self.cluster.layout.rad_toml)
 
 
+def require_root() -> None:
+    """Go on as root alone.
+
+    Raises:
+        ClusterError: if we are not.
+    """
+    if os.geteuid() != 0:
+        raise ClusterError("a cluster needs root: packages are unpacked below /, and slurmd starts jobs as their users")
+
+
 def up(
     say: Callable[[str], None],
     users: str = "single",
@@ -100,6 +111,7 @@ def up(
     Raises:
         PackageError, ClusterError: if a part cannot be had.
     """
+    require_root()
     for line in packages.unpack(folder):
         say(line)
     gpus = find_gpus(most=None)

@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from slurm_hooks.monitor.metrics import METRICS, Backend, BackendError, Reading
+from slurm_hooks.monitor.metrics import METRICS, RATIOS, Backend, BackendError, Reading
 from slurm_hooks.node import commands
 
 log = logging.getLogger("rad.monitor")
@@ -65,7 +65,8 @@ class DmonParser:
     def feed(self, line: str) -> tuple[int, dict[str, float]] | None:
         """DCGM's number of a GPU and its metrics by key, or None for any other line.
 
-        A value that DCGM does not have (``N/A``) or that is no number is left out.
+        A value that DCGM does not have (``N/A``) or that is no number is left out; a ratio that it counts as a little
+        more than all is all.
         """
         words = line.lstrip("# ").split()
         if words[:1] == ["Entity"]:
@@ -81,7 +82,8 @@ class DmonParser:
         for column, cell in zip(self._columns, cells, strict=True):
             number = _number(cell)
             if number is not None and column in _KEYS:
-                values[_KEYS[column]] = number
+                key = _KEYS[column]
+                values[key] = min(1.0, number) if key in RATIOS else number
         return int(row.group(1)), values
 
 

@@ -44,7 +44,9 @@ METRICS = (
     Metric("util", 203, "GPUTL", "DCGM_FI_DEV_GPU_UTIL", "gauge", "GPU utilization in percent."),
     Metric("used_mib", 252, "FBUSD", "DCGM_FI_DEV_FB_USED", "gauge", "Device memory in use, in MiB."),
 )
-# Activities from 0 to 1 that are divided among the jobs of a GPU.
+# Parts of a time or of a GPU, from 0 to 1.
+RATIOS = frozenset(("gract", "smact", "smocc", "tensor", "dram", "fp64", "fp32", "fp16"))
+# Those that are divided among the jobs of a GPU.
 ACTIVITIES = ("smact", "smocc", "tensor", "dram")
 # Rates that are divided in the same way.
 RATES = ("pcie_tx", "pcie_rx")

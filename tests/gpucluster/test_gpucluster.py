@@ -79,6 +79,17 @@ def test_an_unknown_scenario_names_the_known_ones(tmp_path: Path, capsys: pytest
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("words", [["up"], ["run", "all"]])
+def test_an_ordinary_user_is_told_that_it_needs_root(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 1
+    assert "error: a cluster needs root" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_page_in_docs_is_what_the_results_give(tmp_path: Path) -> None:
     made = tmp_path / "gpu.md"
     assert pages.main(["--page", str(made)]) == 0

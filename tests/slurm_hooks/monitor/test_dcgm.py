@@ -57,6 +57,12 @@ def test_rows_come_in_any_order_and_unknown_columns_are_passed_over() -> None:
     ]
 
 
+def test_a_ratio_is_never_more_than_all() -> None:
+    """radd passes over a GPU that says so, and a job's part of it."""
+    text = "# Entity  SMACT  DRAMA  FP16A  POWER\nGPU 0  1.004  1.2  1.0001  300.5\n"
+    assert rows(text) == [(0, {"smact": 1.0, "dram": 1.0, "fp16": 1.0, "power_w": 300.5})]
+
+
 def test_a_head_may_come_again_with_other_columns() -> None:
     text = "# Entity  SMACT\n  Id\nGPU 0  0.5\n# Entity  SMOCC  SMACT\nGPU 0  0.1  0.6\r\n"
     assert rows(text) == [(0, {"smact": 0.5}), (0, {"smocc": 0.1, "smact": 0.6})]
