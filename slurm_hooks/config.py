@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import difflib
 import sys
@@ -379,5 +380,16 @@ _WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true
 
 
 def _nearest(word: str, known: typing.Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f": did you mean {near[0]!r}?" if near else f": known are {', '.join(known)}"
+    """The known word that somebody has misspelt, or that looks alike, and those with a part of it that few have."""
+    known = tuple(known)
+    if misspelt := difflib.get_close_matches(word, known, n=1, cutoff=_MISSPELT):
+        return f": did you mean {misspelt[0]!r}?"
+    parts = collections.Counter(part for name in known for part in name.split("_"))
+    rare = {part for part in word.split("_") if parts[part] <= _FEW}
+    near = [*difflib.get_close_matches(word, known, n=1), *(n for n in known if rare.intersection(n.split("_")))]
+    return (
+        f": did you mean {' or '.join(map(repr, dict.fromkeys(near)))}?" if near else f": known are {', '.join(known)}"
+    )
+
+
+_MISSPELT, _FEW = 0.8, 2

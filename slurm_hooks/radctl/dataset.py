@@ -19,7 +19,7 @@ from estimator.dataset.catalogues.catalogue import generate_real
 from estimator.dataset.collect import ROWS, Collector, Options, read_jsonl
 from estimator.dataset.specs import Spec, generate_synthetic, spec_from_json
 from estimator.types import Family
-from slurm_hooks.radctl.groups import Group
+from slurm_hooks.radctl.groups import Group, Number, Whole
 from slurm_hooks.radctl.main import at_most_one
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -34,10 +34,10 @@ def dataset() -> None:
 
 @dataset.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--mlp", type=click.IntRange(0), default=3200, show_default=True, help="Synthetic MLPs.")
-@click.option("--cnn", type=click.IntRange(0), default=3200, show_default=True, help="Synthetic CNNs.")
-@click.option("--transformer", type=click.IntRange(0), default=2200, show_default=True, help="Synthetic Transformers.")
-@click.option("--real", type=click.IntRange(0), default=5, show_default=True, help="Workloads of each real model.")
+@click.option("--mlp", type=Whole(0), default=3200, show_default=True, help="Synthetic MLPs.")
+@click.option("--cnn", type=Whole(0), default=3200, show_default=True, help="Synthetic CNNs.")
+@click.option("--transformer", type=Whole(0), default=2200, show_default=True, help="Synthetic Transformers.")
+@click.option("--real", type=Whole(0), default=5, show_default=True, help="Workloads of each real model.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Equal seeds draw equal configurations.")
 def generate(file: Path, mlp: int, cnn: int, transformer: int, real: int, seed: int) -> None:
     """Write configurations to FILE, one JSON object a line."""
@@ -64,14 +64,10 @@ def _counts(specs: list[Spec]) -> str:
 @dataset.command()
 @click.argument("file", type=_FILE)
 @click.option("--into", type=_FOLDER, required=True, help="Folder of raw results; what it holds is not measured again.")
-@click.option("--workers", type=click.IntRange(1, 64), default=8, show_default=True, help="Processes on the GPU.")
-@click.option(
-    "--capacity-gib", type=click.FloatRange(1), default=120.0, show_default=True, help="Memory for all of them."
-)
-@click.option(
-    "--minutes", type=click.FloatRange(0), default=600.0, show_default=True, help="Hand out nothing new after."
-)
-@click.option("--seconds", type=click.FloatRange(0), default=0.0, help="Measure speed and counters for so long each.")
+@click.option("--workers", type=Whole(1, 64), default=8, show_default=True, help="Processes on the GPU.")
+@click.option("--capacity-gib", type=Number(1), default=120.0, show_default=True, help="Memory for all of them.")
+@click.option("--minutes", type=Number(0), default=600.0, show_default=True, help="Hand out nothing new after.")
+@click.option("--seconds", type=Number(0), default=0.0, help="Measure speed and counters for so long each.")
 @click.option("--isolated", is_flag=True, help="A new process for each configuration.")
 @click.option(
     "--device", type=click.Choice(["cuda", "cpu"]), default="cuda", show_default=True, help="cpu only rehearses."

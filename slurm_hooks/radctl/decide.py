@@ -27,7 +27,7 @@ from slurm_hooks.config import Config
 from slurm_hooks.directives import DirectiveError, looks_like_directives, parse_script
 from slurm_hooks.experience import learn
 from slurm_hooks.hook import LONGEST_SUMMARY, unasked
-from slurm_hooks.radctl.groups import Group
+from slurm_hooks.radctl.groups import Group, Whole
 from slurm_hooks.radctl.main import Site
 from slurm_hooks.radd.protocol import encode
 from slurm_hooks.sbatch import (
@@ -265,9 +265,9 @@ def bench() -> None:
 
 @bench.command("decide")
 @click.argument("summaries", nargs=-1, type=_PATH)
-@click.option("--repeat", type=click.IntRange(10, 100_000), default=500, show_default=True, help="Decisions each.")
-@click.option("--nodes", type=click.IntRange(1, 10_000), default=16, show_default=True, help="Nodes of the cluster.")
-@click.option("--gpus", type=click.IntRange(1, 64), default=8, show_default=True, help="GPUs of a node.")
+@click.option("--repeat", type=Whole(10, 100_000), default=500, show_default=True, help="Decisions each.")
+@click.option("--nodes", type=Whole(1, 10_000), default=16, show_default=True, help="Nodes of the cluster.")
+@click.option("--gpus", type=Whole(1, 64), default=8, show_default=True, help="GPUs of a node.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def bench_decide(site: Site, *, summaries: tuple[Path, ...], repeat: int, nodes: int, gpus: int, as_json: bool) -> None:
@@ -306,8 +306,8 @@ def bench_decide(site: Site, *, summaries: tuple[Path, ...], repeat: int, nodes:
 
 
 @bench.command("predict")
-@click.option("--repeat", type=click.IntRange(10, 100_000), default=200, show_default=True, help="Predictions.")
-@click.option("--gpus", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="GPUs of the cluster.")
+@click.option("--repeat", type=Whole(10, 100_000), default=200, show_default=True, help="Predictions.")
+@click.option("--gpus", type=Whole(1, 100_000), default=1000, show_default=True, help="GPUs of the cluster.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def bench_predict(site: Site, *, repeat: int, gpus: int, as_json: bool) -> None:

@@ -45,7 +45,7 @@ from estimator.types import (
     Precision,
     Workload,
 )
-from slurm_hooks.radctl.groups import Group, evaluate, retrain
+from slurm_hooks.radctl.groups import Group, Whole, evaluate, retrain
 from slurm_hooks.radctl.main import Site
 
 _LEARNED = ("rad", "gpumemnet")
@@ -98,11 +98,11 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON obje
 
 @click.command()
 @click.argument("summary", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
-@click.option("--batch-size", type=click.IntRange(1, 10**9), help="May be left out where the summary shows it.")
+@click.option("--batch-size", type=Whole(1, 10**9), help="May be left out where the summary shows it.")
 @click.option("--optimizer", type=click.Choice(OPTIMIZERS, case_sensitive=False), default="adam", show_default=True)
 @click.option("--precision", type=click.Choice(PRECISIONS, case_sensitive=False), default="fp32", show_default=True)
 @click.option("--input-size", metavar="3x224x224", help="One sample, where the summary does not show it.")
-@click.option("--seq-len", type=click.IntRange(1, 10**8), help="Tokens of one sample.")
+@click.option("--seq-len", type=Whole(1, 10**8), help="Tokens of one sample.")
 @click.option("--kind", type=click.Choice(KINDS), default="train", show_default=True)
 @click.option("--gpu", default="h200", show_default=True, help="Model of the GPU, as gpu_model of rad.toml.")
 @click.option("--model", "code", metavar="MODULE:FACTORY", help="The model's code: what faketensor runs.")
@@ -476,9 +476,9 @@ def models_rollback(site: Site, method: str, models_dir: Path | None) -> None:
 @click.command()
 @click.argument("place", metavar="MODULE:FACTORY")
 @click.option("--input-size", metavar="3x224x224", help="One sample of numbers, as the model takes it.")
-@click.option("--seq-len", type=click.IntRange(1, 10**8), help="One sample is so many token ids.")
+@click.option("--seq-len", type=Whole(1, 10**8), help="One sample is so many token ids.")
 @INPUTS
-@click.option("--batch-size", type=click.IntRange(2, 10**6), default=32, show_default=True, help="Of the table.")
+@click.option("--batch-size", type=Whole(2, 10**6), default=32, show_default=True, help="Of the table.")
 def summarize(place: str, *, input_size: str | None, seq_len: int | None, fed: str | None, batch_size: int) -> None:
     """Print a summary of the model that MODULE:FACTORY returns (needs the torch extra; runs that code).
 

@@ -1,4 +1,4 @@
-"""How groups of commands show their help, and the groups that several parts add commands to; touches nothing."""
+"""How groups of commands show their help, groups that several parts add commands to, and numbers; touches nothing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,18 @@ from pathlib import Path
 import click
 
 _WHOLE = 200  # longer than any command's first sentence
+
+
+class Whole(click.IntRange):
+    """Whole numbers within bounds, and called so where a word is none."""
+
+    name = "whole number"
+
+
+class Number(click.FloatRange):
+    """The same for any numbers."""
+
+    name = "number"
 
 
 class Group(click.Group):

@@ -10,7 +10,7 @@ import click
 
 from slurm_hooks import placement_check as checking
 from slurm_hooks.placement_check import Check, Row
-from slurm_hooks.radctl.groups import evaluate
+from slurm_hooks.radctl.groups import Whole, evaluate
 from slurm_hooks.radctl.jobs import span
 from slurm_hooks.radctl.main import Site, at_most_one
 from slurm_hooks.report import jobs_of
@@ -22,7 +22,7 @@ from slurm_hooks.slurm.accounting import SlurmAccounting
 @click.option("--until", default="now", show_default=True, help="End, likewise.")
 @click.option(
     "--min-seconds",
-    type=click.IntRange(1),
+    type=Whole(1),
     default=checking.MIN_RUN_S,
     show_default=True,
     help="Shorter runs tell nothing.",

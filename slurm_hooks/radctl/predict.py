@@ -31,7 +31,7 @@ from predictor.training import (
     weights_text,
 )
 from predictor.types import WeightsError
-from slurm_hooks.radctl.groups import evaluate, retrain
+from slurm_hooks.radctl.groups import Number, Whole, evaluate, retrain
 from slurm_hooks.radctl.main import Site
 
 LEAST_COLOCATIONS = 30  # a judgement: a handful says little of which weights are better
@@ -129,13 +129,11 @@ def _install(path: Path, text: str) -> None:
 @click.option(
     "--output", type=click.Path(dir_okay=False, path_type=Path), help="File for the profile (default: stdout)."
 )
-@click.option("--seconds", type=click.FloatRange(1, 600), default=20.0, show_default=True, help="Measured time.")
-@click.option(
-    "--warm-up", type=click.FloatRange(0, 3600), default=60.0, show_default=True, help="Longest wait before it."
-)
+@click.option("--seconds", type=Number(1, 600), default=20.0, show_default=True, help="Measured time.")
+@click.option("--warm-up", type=Number(0, 3600), default=60.0, show_default=True, help="Longest wait before it.")
 @click.option("--marker", help="Regular expression; each line of output in which it is found is one iteration.")
 @click.option("--kernels", type=click.Choice(["none", "torch", "ncu"]), default="none", show_default=True)
-@click.option("--gpu", type=click.IntRange(0), default=0, show_default=True, help="NVML index of the GPU.")
+@click.option("--gpu", type=Whole(0), default=0, show_default=True, help="NVML index of the GPU.")
 @click.option("--name", default="", help="What the profile is called (default: the program).")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def profile(

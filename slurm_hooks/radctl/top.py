@@ -19,6 +19,7 @@ from slurm_hooks import top as view_of
 from slurm_hooks.cluster import ClusterView
 from slurm_hooks.config import Config
 from slurm_hooks.monitor import client
+from slurm_hooks.radctl.groups import Number
 from slurm_hooks.radctl.main import Site
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError
 from slurm_hooks.top import Line
@@ -33,7 +34,7 @@ class PartitionError(ValueError):
 
 @click.command()
 @click.option("--partition", default="", help="Only this partition's GPUs.")
-@click.option("--interval", type=click.FloatRange(1, 3600), default=5, show_default=True, help="Seconds between looks.")
+@click.option("--interval", type=Number(1, 3600), default=5, show_default=True, help="Seconds between looks.")
 @click.option("--once", is_flag=True, help="Look once and end; so it is where there is no terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Look once and print JSON.")
 @click.pass_obj

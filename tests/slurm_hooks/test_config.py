@@ -54,6 +54,12 @@ def test_partitions_take_defaults() -> None:
         ({"radd": 5}, "rad.toml: radd: is a section: write [radd]"),
         ({"partitions": {"gpu": "mps"}}, "rad.toml: partitions.gpu: is a section: write [partitions.gpu]"),
         ({"partitions": []}, "rad.toml: partitions: is a section: write [partitions]"),
+        (  # part of one name, part of another
+            {"defaults": {"memory_margin": 5}},
+            "rad.toml: [defaults] memory_margin: no such key: did you mean 'gpu_memory_mib' or 'margin_mib'?",
+        ),
+        ({"partitions": {"a": {"cap": 1}}}, "[partitions.a] cap: no such key: did you mean 'smact_cap'?"),
+        ({"radd": {"max_conections": 5}}, "[radd] max_conections: no such key: did you mean 'max_connections'?"),
         ({"radd": {"pol_s": 5}}, "rad.toml: [radd] pol_s: no such key: did you mean 'poll_s'?"),
         ({"radd": {"poll_s": "5"}}, "rad.toml: [radd] poll_s: '5' must be a number"),
         ({"radd": {"poll_s": True}}, "rad.toml: [radd] poll_s: True must be a number"),

@@ -98,6 +98,18 @@ def test_unknown_command() -> None:
     assert "reprot" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["estimate", "x", "--batch-size", "1.5"], "'1.5' is not a valid whole number."),
+        (["top", "--interval", "fast"], "'fast' is not a valid number."),
+    ],
+)
+def test_a_word_in_the_place_of_a_number(words: list[str], said: str) -> None:
+    result = CliRunner().invoke(main.cli, words)
+    assert (result.exit_code, result.stderr.splitlines()[-1].partition(": ")[2].partition(": ")[2]) == (2, said)
+
+
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\n"
