@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple, cast
 from estimator.breath import OFTEN, breathe
 from estimator.input_size import InputSizeError, read
 from estimator.types import KINDS, OPTIMIZERS, PRECISIONS, Kind, Optimizer, Precision
+from slurm_hooks.record_text import printable
 
 MARK: Final = "#RAD"
 _ANOTHER: Final = "#!"  # sbatch takes no script that begins otherwise
@@ -326,8 +327,7 @@ def _memory(text: str, number: int) -> int:
 
 
 def _short(text: str) -> str:
-    clean = "".join(c if c.isprintable() else "?" for c in text[:40])
-    return clean + ("..." if len(text) > 40 else "")
+    return printable(text[:40]) + ("..." if len(text) > 40 else "")
 
 
 def _hint(word: str, known: Iterable[str], otherwise: str = "") -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from slurm_hooks import mig
-from slurm_hooks.cluster import SHARES_COUNTED_SINCE
+from slurm_hooks.cluster import SHARES_COUNTED_SINCE, SHARES_PER_GPU
 from slurm_hooks.config import Config, Radd
 from slurm_hooks.decision import memory_of, unknown_gpu, without_memory
 
@@ -17,7 +17,6 @@ OLDEST_SLURM = SHARES_COUNTED_SINCE
 PREEMPTS_ALL_SINCE = (25, 11)  # the first version that was seen to preempt all jobs of a GPU for one that asks for it
 # The first version that was seen to start no job that asks for a GPU on one of whose shares a job still holds some.
 WHOLE_IS_ALONE_SINCE = (24, 11)
-SHARES_PER_GPU = 100
 HOOKS = ("Prolog", "TaskProlog", "Epilog")
 COMMANDS = ("scontrol", "squeue", "sacct", "sacctmgr")
 LUA_MODULES = ("rad", "rad_submit", "rad_script", "rad_step", "rad_summary")

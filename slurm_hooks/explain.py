@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from slurm_hooks.cluster import SHARES_PER_GPU
 from slurm_hooks.experience import learn
+from slurm_hooks.record_text import printable
 from slurm_hooks.records import NO_JOB, Record, Run, strip
-from slurm_hooks.report import JOULES_PER_KWH, SHARES_PER_GPU, Job
+from slurm_hooks.report import JOULES_PER_KWH, Job
 from slurm_hooks.shares import FULL_THREADS
 from slurm_hooks.slurm.accounting import LIVE_STATES, JobRun
 
@@ -40,7 +42,7 @@ def explain(job: Job, neighbours: Mapping[int, Job], now: int) -> str:
         now: Unix time in seconds, for a job that still runs.
     """
     run, record = job.last, job.record
-    lines = [_clean(f"job {run.shown_id} {run.name}, {run.user}, partition {run.partition}")]
+    lines = [printable(f"job {run.shown_id} {run.name}, {run.user}, partition {run.partition}")]
     if record is None:
         lines.append(_line("record", _nothing_known(job)))
     else:
@@ -270,9 +272,4 @@ def _gib(mib: int | None) -> str:
 
 
 def _line(label: str, text: str) -> str:
-    return f"  {label:<{_LABEL_WIDTH}}{_clean(text)}"
-
-
-def _clean(text: str) -> str:
-    """`text` without what a terminal would obey: names come from users."""
-    return "".join(c if c.isprintable() else "?" for c in text)
+    return f"  {label:<{_LABEL_WIDTH}}{printable(text)}"

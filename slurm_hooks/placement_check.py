@@ -11,9 +11,7 @@ get equal parts of its activity. They do tell whether the predictor was given th
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +20,7 @@ from statistics import fmean, median
 from typing import Any
 
 from slurm_hooks.records import Record
-from slurm_hooks.report import ENDED_WELL, Job, harmless
+from slurm_hooks.report import ENDED_WELL, Job, table
 from slurm_hooks.slurm.accounting import JobRun
 
 MIN_RUN_S = 60  # Slurm counts whole seconds
@@ -404,9 +402,5 @@ def as_dict(made: Check) -> dict[str, Any]:
 
 
 def as_csv(made: Check) -> str:
-    """The policies' rows as CSV, one line of names first."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(f.name for f in dataclasses.fields(Row))
-    writer.writerows(map(harmless, dataclasses.astuple(row)) for row in made.rows)
-    return out.getvalue()
+    """The policies' rows as CSV."""
+    return table(Row, made.rows)

@@ -1,4 +1,4 @@
-"""What a record keeps of its fields, bounded, and which letters of a token are capitals. Pure."""
+"""What a record keeps of its fields, bounded, and may show, and which letters of a token are capitals. Pure."""
 
 from __future__ import annotations
 
@@ -30,11 +30,14 @@ def _bounded(value: object) -> object:
     return round(value, DECIMALS) if isinstance(value, float) else value
 
 
+def printable(text: str, keep: str = "") -> str:
+    """`text` with a question mark for each character that a terminal would obey, but for those in `keep`."""
+    return text if text.isprintable() else "".join([c if c.isprintable() or c in keep else "?" for c in text])
+
+
 def clean(text: str) -> str:
     """`text` without what a terminal would obey, and at most MAX_TEXT bytes of UTF-8."""
-    shown = text[:MAX_TEXT]
-    if not shown.isprintable():
-        shown = "".join([c if c.isprintable() else "?" for c in shown])
+    shown = printable(text[:MAX_TEXT])
     if shown.isascii():
         return shown
     return shown.encode()[:MAX_TEXT].decode(errors="ignore")

@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any, Literal
 
+from slurm_hooks.cluster import SHARES_PER_GPU
 from slurm_hooks.records import Record, Run, decode, with_earlier
 from slurm_hooks.slurm.accounting import JobRun
 
 By = Literal["user", "account", "partition", "time"]
-BY: tuple[By, ...] = ("user", "account", "partition", "time")
 ENDED_WELL = "COMPLETED"
-SHARES_PER_GPU = 100
 JOULES_PER_KWH = 3_600_000
 # Of a job that is queued again, even after its end, slurmdbd shows the run before as requeued, preempted or the like,
 # or as it ended, and then counts how often it was queued again.
@@ -361,12 +360,16 @@ def as_dict(report: Report) -> dict[str, Any]:
 
 
 def as_csv(report: Report) -> str:
-    """The rows as CSV, one line of names first; a cell that a spreadsheet would run as a formula gains a quote."""
+    """The rows as CSV."""
+    return table(Row, report.rows)
+
+
+def table(kind: type[Any], rows: Iterable[Any]) -> str:
+    """Dataclasses of one kind as CSV, one line of names first; what a spreadsheet would run gains a quote."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(f.name for f in dataclasses.fields(Row))
-    for row in report.rows:
-        writer.writerow(harmless(value) for value in dataclasses.astuple(row))
+    writer.writerow(f.name for f in dataclasses.fields(kind))
+    writer.writerows(map(harmless, dataclasses.astuple(row)) for row in rows)
     return out.getvalue()
 
 

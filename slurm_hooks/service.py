@@ -27,6 +27,7 @@ from slurm_hooks.config import Config, Partition
 from slurm_hooks.directives import LATE, DirectiveError, Directives, parse_script
 from slurm_hooks.experience import Experience, runs_of
 from slurm_hooks.interference import Interference, pack
+from slurm_hooks.record_text import printable
 from slurm_hooks.records import Record, merge
 from slurm_hooks.request import (
     NODE_OPTIONS,
@@ -87,10 +88,7 @@ class Answer(NamedTuple):
 
     def to_fields(self) -> dict[str, str]:
         """The answer as the fields of a message; no user's text in it moves a terminal."""
-        shown = self.message
-        if not shown.isprintable():
-            shown = "".join(c if c.isprintable() or c == "\n" else "?" for c in shown)
-        fields = {"status": "reject" if self.reject else "pass", "message": shown}
+        fields = {"status": "reject" if self.reject else "pass", "message": printable(self.message, keep="\n")}
         fields.update({f"set.{name}": value for name, value in (self.fields or {}).items()})
         fields.update({f"env.{name}": value for name, value in (self.environment or {}).items()})
         return fields

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from slurm_hooks.monitor.metrics import METRICS
 from slurm_hooks.monitor.sampler import JobView, View
+from slurm_hooks.record_text import printable
 
 MIB = 2**20
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -115,8 +116,7 @@ def _labels(labels: Mapping[str, str | int]) -> str:
 
 
 def _escape(text: str) -> str:
-    shown = "".join(c if c.isprintable() else "?" for c in text)
-    return shown.replace("\\", "\\\\").replace('"', '\\"')
+    return printable(text).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _value(value: float) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from slurm_hooks import config as configuration
 from slurm_hooks.config import Config, Partition
 from slurm_hooks.node.job import NodeJob, from_environment
+from slurm_hooks.record_text import printable
 
 Say = Callable[[str], None]
 
@@ -105,7 +106,7 @@ def speaker(config: Config, who: str) -> Say:
 
 def _log(path: str, text: str) -> None:
     """Write a line to the log, or where it takes none to standard error, which slurmd may keep. It never fails."""
-    shown = "".join(c if c.isprintable() else "?" for c in text.replace("\n", "; "))  # no user's name moves a terminal
+    shown = printable(text.replace("\n", "; "))  # no user's name moves a terminal
     line = f"{datetime.now().isoformat(' ', 'milliseconds')} rad[{os.getpid()}] {shown}\n"
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)

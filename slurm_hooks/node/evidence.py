@@ -10,6 +10,8 @@ import re
 import time
 from dataclasses import dataclass
 
+from slurm_hooks.record_text import printable
+
 _OOM = re.compile(
     rb"(?:"
     rb"(?:torch\.(?:cuda\.)?)?OutOfMemoryError: (?:CUDA|HIP) out of memory"  # PyTorch since 1.13
@@ -181,9 +183,7 @@ def _last(pattern: re.Pattern[bytes], log: bytes) -> str:
     before = _LINE_END.split(log[max(0, last.start() - 80) : last.start()])[-1]
     after = _LINE_END.split(log[last.end() : last.end() + MAX_EVIDENCE])[0]
     text = (before + last.group() + after).replace(b"\0", b"")  # a log that was emptied while it grew has a hole
-    plain = text.decode(errors="replace").strip()
-    shown = "".join(c if c.isprintable() else "?" for c in plain)
-    return shown[:MAX_EVIDENCE]
+    return printable(text.decode(errors="replace").strip())[:MAX_EVIDENCE]
 
 
 def _survived(log: bytes, end: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-WHOLE_GPU = 100
+from slurm_hooks.cluster import SHARES_PER_GPU
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def from_environment(env: Mapping[str, str]) -> NodeJob | None:
         partition=env.get("SLURM_JOB_PARTITION", ""),
         node=env.get("SLURMD_NODENAME", ""),
         gpus=tuple(n for n in map(_number, env.get("SLURM_JOB_GPUS", "").split(",")) if n is not None),
-        share=share if share is not None and 1 <= share <= WHOLE_GPU else None,
+        share=share if share is not None and 1 <= share <= SHARES_PER_GPU else None,
         work_dir=env.get("SLURM_JOB_WORK_DIR", ""),
         stdout=env.get("SLURM_JOB_STDOUT", ""),
         stderr=env.get("SLURM_JOB_STDERR", ""),

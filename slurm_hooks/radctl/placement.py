@@ -13,6 +13,7 @@ from slurm_hooks.placement_check import Check, Row
 from slurm_hooks.radctl.groups import Whole, evaluate
 from slurm_hooks.radctl.jobs import span
 from slurm_hooks.radctl.main import Site, at_most_one
+from slurm_hooks.record_text import printable
 from slurm_hooks.report import jobs_of
 from slurm_hooks.slurm.accounting import SlurmAccounting
 
@@ -70,7 +71,7 @@ def _tell(made: Check) -> None:
 def _cells(row: Row) -> tuple[str, ...]:
     means = (row.predicted, row.measured, row.error, row.bias)
     # Of a control character in a policy's name nothing is left: records are text that others can write.
-    name = "".join(c if c.isprintable() else "?" for c in row.policy[:9]) or "-"
+    name = printable(row.policy[:9]) or "-"
     counts = (row.placed, row.sides, row.under, row.compared)
     return (name, *map(str, counts), *map(_two, means), str(row.measured_under))
 
