@@ -80,7 +80,6 @@ def background(config: Config, say: Say, *, patient: bool = True) -> None:
 def tidy(config: Config, say: Say) -> None:
     """Forget jobs whose Epilog never came: their notes, and their use of MPS daemons."""
     notes: dict[int, str] = {}
-    now = time.time()
     try:
         names = os.listdir(config.node.state_dir)  # noqa: PTH208
     except FileNotFoundError:
@@ -88,7 +87,7 @@ def tidy(config: Config, say: Say) -> None:
     for name in names:
         job, _, rest = name.partition(".")
         path = f"{config.node.state_dir}/{name}"
-        if not job.isdigit() or not _is_old(path, now):
+        if not job.isdigit() or not _is_old(path):
             continue
         if rest == "json":
             notes[int(job)] = str((state.read(path) or {}).get("node", ""))
@@ -109,9 +108,9 @@ def tidy(config: Config, say: Say) -> None:
         say(f"job {number} has gone without an Epilog")
 
 
-def _is_old(path: str, now: float) -> bool:
-    """Whether a note lies there for a while, whatever the clock was set to since; one that has gone is not old."""
+def _is_old(path: str) -> bool:
+    """Whether a note lies there for a while; one that has gone is not old."""
     try:
-        return abs(now - os.stat(path).st_mtime) > _OLD_NOTE_S  # noqa: PTH116
+        return state.age_s(path) > _OLD_NOTE_S
     except FileNotFoundError:
         return False

@@ -130,6 +130,11 @@ def slots(settings: Mps) -> list[Slot]:
     return found
 
 
+def _slots_of(settings: Mps, job: int) -> list[Slot]:
+    """The slots whose daemons a job uses."""
+    return [slot for slot in slots(settings) if os.path.exists(f"{slot.jobs}/{job}")]  # noqa: PTH110
+
+
 def join(
     settings: Mps,
     gpu: int,
@@ -181,16 +186,14 @@ def join(
 
 def leave(settings: Mps, job: int) -> bool:
     """Forget a job's use of daemons; whether it had used one."""
-    left = False
-    for slot in slots(settings):
-        if os.path.exists(f"{slot.jobs}/{job}"):  # noqa: PTH110
-            with _locked(settings, slot.gpu):
-                _remember(slot, job, time.time())
-                _forget(slot, job)
-                _bound(settings, slot)
-                _admit(slot)
-            left = True
-    return left
+    left = _slots_of(settings, job)
+    for slot in left:
+        with _locked(settings, slot.gpu):
+            _remember(slot, job, time.time())
+            _forget(slot, job)
+            _bound(settings, slot)
+            _admit(slot)
+    return bool(left)
 
 
 def _remember(slot: Slot, job: int, now: float) -> None:
@@ -203,12 +206,11 @@ def _remember(slot: Slot, job: int, now: float) -> None:
 
 def beside(settings: Mps, job: int) -> dict[int, float]:
     """Other jobs of the daemon that a job uses, by number: infinity, or when one left it, Unix time in seconds."""
-    for slot in slots(settings):
-        if os.path.exists(f"{slot.jobs}/{job}"):  # noqa: PTH110
-            here = dict.fromkeys(slot.residents(), math.inf)
-            left = (state.read(slot.left) or {}).items()
-            found = {int(name): at for name, at in left if name.isdecimal() and isinstance(at, float)} | here
-            return {other: at for other, at in found.items() if other != job}
+    for slot in _slots_of(settings, job):
+        here = dict.fromkeys(slot.residents(), math.inf)
+        left = (state.read(slot.left) or {}).items()
+        found = {int(name): at for name, at in left if name.isdecimal() and isinstance(at, float)} | here
+        return {other: at for other, at in found.items() if other != job}
     return {}
 
 
@@ -222,10 +224,9 @@ def disconnect(settings: Mps, job: int, pid: int) -> bool:
         whether a server was asked to give it up, and answered.
     """
     asked = False
-    for slot in slots(settings):
-        if os.path.exists(f"{slot.jobs}/{job}"):  # noqa: PTH110
-            for server in _numbers(control(settings, slot, "get_server_list").out):
-                asked |= control(settings, slot, f"terminate_client {server} {pid}").ok
+    for slot in _slots_of(settings, job):
+        for server in _numbers(control(settings, slot, "get_server_list").out):
+            asked |= control(settings, slot, f"terminate_client {server} {pid}").ok
     return asked
 
 
@@ -234,15 +235,14 @@ def server_log(settings: Mps, job: int) -> bytes:
 
     Where users have servers of their own, the user may have written it.
     """
-    for slot in slots(settings):
-        if os.path.exists(f"{slot.jobs}/{job}"):  # noqa: PTH110
-            with contextlib.suppress(OSError):
-                file = os.open(slot.server_log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-                try:
-                    size = os.fstat(file).st_size
-                    return os.pread(file, _MAX_LOG, max(0, size - _MAX_LOG))
-                finally:
-                    os.close(file)
+    for slot in _slots_of(settings, job):
+        with contextlib.suppress(OSError):
+            file = os.open(slot.server_log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                size = os.fstat(file).st_size
+                return os.pread(file, _MAX_LOG, max(0, size - _MAX_LOG))
+            finally:
+                os.close(file)
     return b""
 
 

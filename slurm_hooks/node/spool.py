@@ -172,13 +172,12 @@ def items(settings: Node) -> list[Item]:
 
 def sweep(settings: Node, say: Callable[[str], None]) -> None:
     """Let go of what lies in the folder under other names: after a killed writer soon, after MAX_DAYS in any case."""
-    now = time.time()
     for path, name in _names(settings):
         with contextlib.suppress(FileNotFoundError):
-            age = abs(now - os.stat(path).st_mtime)  # noqa: PTH116
-            if name.endswith(".new") and age > _HOOK_S:
+            age_s = state.age_s(path)
+            if name.endswith(".new") and age_s > _HOOK_S:
                 _let_go(path)
-            elif name.endswith((".kept", ".broken")) and age > MAX_DAYS * 86400:
+            elif name.endswith((".kept", ".broken")) and age_s > MAX_DAYS * 86400:
                 _let_go(path)
                 say(f"{path}: kept for {MAX_DAYS} days, and now let go")
 
@@ -219,7 +218,7 @@ def _send_again(settings: Node) -> None:
     for path, name in _names(settings):
         if name.endswith(f".{_SENT}"):
             with contextlib.suppress(OSError):
-                if abs(time.time() - os.stat(path).st_mtime) >= _AGAIN_S:  # noqa: PTH116
+                if state.age_s(path) >= _AGAIN_S:
                     os.rename(path, path.removesuffix(f".{_SENT}"))  # noqa: PTH104
 
 
@@ -391,7 +390,7 @@ def _resume(settings: Node, path: str) -> str | None:
     data = state.read(path)
     age_s = 0.0
     with contextlib.suppress(FileNotFoundError):
-        age_s = abs(time.time() - os.stat(path).st_mtime)  # noqa: PTH116
+        age_s = state.age_s(path)
     try:
         requeue = Requeue(**(data or {}))
     except TypeError:

@@ -103,6 +103,15 @@ def read(path: str) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
+def age_s(path: str) -> float:
+    """How long ago a file was written, in seconds; a clock that was set back since makes none young for years.
+
+    Raises:
+        FileNotFoundError: if it is gone.
+    """
+    return abs(time.time() - os.stat(path).st_mtime)  # noqa: PTH116
+
+
 def remove(path: str) -> None:
     """Take a file away; it may be gone already. A folder in its place stays: we make none there."""
     with contextlib.suppress(FileNotFoundError, IsADirectoryError):
