@@ -17,6 +17,7 @@ KEPT_RUNS = 16
 KEPT_MODELS = 256
 # A run that failed still shows its peak once it was past its first steps, in seconds.
 _SETTLED_S = 300
+_UNKNOWN = ("", "nobody")  # as Slurm calls all users whom the system does not know
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def learn(known: Experience, jobs: Iterable[JobRun]) -> dict[tuple[str, str], tu
     users: set[str] = set()
     for job in jobs:
         record = decode(job.admin_comment)
-        if record is None or not record.fingerprint or not job.user:
+        if record is None or not record.fingerprint or job.user in _UNKNOWN:
             continue
         where = (job.user, record.fingerprint)
         old = {m.key: m for m in learned.get(where, ())}

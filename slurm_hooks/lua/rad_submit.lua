@@ -141,12 +141,13 @@ local function take_summary(job_desc)
 end
 
 -- The name of a job's user. slurmctld asks the system for it at each look, which may take longer than all else here.
+-- Those whom nobody knows are nobody to Slurm, and are not to pass for each other.
 local function user_of(job_desc)
     local number = job_desc.user_id
     if not awaits(names_until, NAMES_S) then names, names_until = {}, socket.gettime() + NAMES_S end
-    local name = names[number] or job_desc.user_name
-    -- What Slurm says where nobody knows the number is not kept: the next time somebody may.
-    if name ~= "nobody" and name ~= string.format("%.0f", number) then names[number] = name end
+    local name, digits = names[number] or job_desc.user_name, string.format("%.0f", number)
+    if name == nil or name == "nobody" then return digits end
+    if name ~= digits then names[number] = name end -- else the next time somebody may know it
     return name
 end
 
@@ -157,7 +158,7 @@ local function request_of(job_desc, part_list, text, summary, reason)
         parts[#parts + 1] = name .. " " .. #value .. "\n" .. value .. "\n"
     end
     add("partition", job_desc.partition or default_partition(part_list))
-    add("user_name", user_of(job_desc) or "")
+    add("user_name", user_of(job_desc))
     if since then add("slurmctld_since", since) end
     for _, name in ipairs(TOLD) do
         local value = job_desc[name]

@@ -27,9 +27,14 @@ def job(record: Record | None, job_id: int = 7, user: str = "alice") -> JobRun:
 
 
 def test_runs_that_tell() -> None:
-    known = learn({}, [job(RECORD), job(None), job(replace(RECORD, fingerprint="")), job(RECORD, user="")])
+    known = learn({}, [job(RECORD), job(None), job(replace(RECORD, fingerprint=""))])
     assert known == {("alice", "f"): (Measured((7, 200), 5000.0, 0.5, None, 0.2),)}
     assert learn(known, [job(RECORD)]) == known
+
+
+@pytest.mark.parametrize("user", ["", "nobody"])
+def test_users_of_whom_nothing_is_known_learn_nothing_from_each_other(user: str) -> None:
+    assert learn({}, [job(RECORD, user=user)]) == {}
 
 
 @pytest.mark.parametrize(
