@@ -28,10 +28,10 @@ class SlurmError(RuntimeError):
 
 
 _RECORD_COLUMNS = (("JobID", 20), ("admin_comment", 16_384))
-_TASTES = ("SQUEUE_", "SACCT_", "SCONTROL_", "SLURM_CLUSTERS")
+_TASTES = ("SQUEUE_", "SACCT_", "SCONTROL_", "SINFO_", "SLURM_CLUSTERS")
 # Where slurm.conf says fed_display, jobs of a federation's other clusters would stand among those of this one, on nodes
 # that may have the names of its own; and where one of these clusters is down, each question would wait for it.
-_HERE = {"SQUEUE_LOCAL": "1", "SACCT_LOCAL": "1", "SCONTROL_LOCAL": "1"}
+_HERE = {f"{command}_LOCAL": "1" for command in ("SQUEUE", "SACCT", "SCONTROL", "SINFO")}
 _NO_UTF8 = re.compile("[\udc80-\udcff]")  # as Python keeps a byte that is none
 _SETTINGS_S = 60.0  # Slurm's configuration changes seldom
 

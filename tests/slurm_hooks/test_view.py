@@ -473,14 +473,14 @@ def test_columns_of_a_commands_output_keep_their_places() -> None:
 
 
 def test_what_a_user_likes_to_see_changes_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    tastes = {"SQUEUE_USERS": "me", "SLURM_CLUSTERS": "other", "SACCT_FEDERATION": "1", "SCONTROL_FUTURE": "1"}
+    tastes = {"SQUEUE_USERS": "me", "SLURM_CLUSTERS": "other", "SACCT_FEDERATION": "1", "SINFO_PARTITION": "x"}
     for name, value in {**tastes, "SLURM_TIME_FORMAT": "relative", "SLURM_CONF": __file__}.items():
         monkeypatch.setenv(name, value)
     made = dict(line.split("=", 1) for line in run(["env", "-0"], 5.0).split("\0") if line)
     assert (made["SLURM_TIME_FORMAT"], made["SLURM_CONF"]) == ("%s", __file__)
     assert made.keys().isdisjoint(tastes)
-    here = {"SQUEUE_LOCAL", "SACCT_LOCAL", "SCONTROL_LOCAL"}  # other clusters of a federation do not count
-    assert {name for name in made if name.startswith(("SQUEUE_", "SACCT_", "SCONTROL_"))} == here
+    asked = ("SQUEUE_", "SACCT_", "SCONTROL_", "SINFO_")  # other clusters of a federation do not count
+    assert {name for name in made if name.startswith(asked)} == {f"{name}LOCAL" for name in asked}
 
 
 def test_a_job_that_slurm_has_not_looked_at_may_take_room_at_any_moment() -> None:
