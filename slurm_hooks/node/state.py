@@ -77,7 +77,8 @@ def write(path: str, data: Any, mode: int = 0o600, *, durable: bool = False) -> 
         os.rename(aside, path)  # noqa: PTH104
         if durable:
             _sync_folder(os.path.dirname(path))  # noqa: PTH120
-    except OSError:
+    except OSError as error:
+        error.filename = error.filename or path  # of a disk that is full nobody says which it is
         remove(aside)
         raise
 

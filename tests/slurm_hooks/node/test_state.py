@@ -34,7 +34,7 @@ def test_a_write_that_fails_leaves_the_old_text(place: Path, monkeypatch: pytest
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match=f"No space left on device: .{path}"):
         state.write(path, {"a": 2}, durable=True)
     assert state.read(path) == {"a": 1}
     assert [path.name for path in place.iterdir()] == ["7.json"]
