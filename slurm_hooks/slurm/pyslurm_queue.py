@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from slurm_hooks.slurm.view import JobRow, ResidentRow
+from slurm_hooks.slurm.view import JobRow, ResidentRow, reasons_in
 
 _HOLDING = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING")
 
@@ -42,8 +42,8 @@ def read(pyslurm: Pyslurm, partitions: tuple[str, ...]) -> tuple[list[JobRow], l
         if job.state == "PENDING" and (not partitions or set(partitions) & set(where.split(","))):
             asked = _as_text(job.requested_tres, "{name}:{count}")
             array = bool(getattr(job, "array_tasks", None))
-            nodes, reason = job.required_nodes or "", job.state_reason or ""
-            waiting.append(JobRow(int(job.id), where, str(job.user_name), asked, nodes, reason, array))
+            nodes, reasons = job.required_nodes or "", reasons_in(job.state_reason or "")
+            waiting.append(JobRow(int(job.id), where, str(job.user_name), asked, nodes, reasons, array))
         elif job.state in _HOLDING:
             held = _as_text(job.allocated_tres, "gres/{name}={count}")
             nodes, comment = job.allocated_nodes or "", job.admin_comment or ""

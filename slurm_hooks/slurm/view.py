@@ -36,12 +36,10 @@ SEPARATOR = "\x1f"
 # Columns and widths of squeue's -O for jobs that hold GPUs. A longer AdminComment is cut and then counts as unknown.
 RESIDENT_COLUMNS = (("JobID", 20), ("NodeList", 512), ("tres-alloc", 512), ("UserName", 64), ("admin_comment", 4096))
 
-# The third is of jobs in whose place Slurm lets one of a partition with a higher PriorityTier wait.
-_WAITING_REASONS = (
-    "Resources",
-    "Priority",
-    "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
-)
+# Of jobs in whose place Slurm lets one of a partition with a higher PriorityTier wait; the only reason with commas that
+# stands in a list of several.
+_FOR_OTHERS = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
+_WAITING_REASONS = ("Resources", "Priority", _FOR_OTHERS)
 _NO_NODE_COULD = "BadConstraints"
 # How the reasons of jobs begin that take nothing, whatever comes free. Of any other a pin may hold its job up.
 _NOT_FOR_ROOM = re.compile(
@@ -76,14 +74,17 @@ _FIELD = re.compile(r"(?:^| )([A-Za-z][A-Za-z_]*)=(\S*)")
 
 @dataclass(frozen=True)
 class JobRow:
-    """One job that waits; `nodes` those that it names, `array` where it stands for several tasks."""
+    """One job that waits, `array` where it stands for several tasks; `nodes` those that it names.
+
+    Tasks of an array may wait for different reasons: squeue tells all of them.
+    """
 
     job_id: int
     partition: str
     user: str
     asked: str
     nodes: str
-    reason: str
+    reasons: frozenset[str]
     array: bool = False
 
 
@@ -109,8 +110,14 @@ def parse_jobs(text: str) -> list[JobRow]:
         if number:
             name, partition, user, asked, nodes, reason = parts
             nodes = nodes.replace("(null)", "")
-            rows.append(JobRow(int(number.group()), partition, user, asked, nodes, reason, "[" in name))
+            rows.append(JobRow(int(number.group()), partition, user, asked, nodes, reasons_in(reason), "[" in name))
     return rows
+
+
+def reasons_in(text: str) -> frozenset[str]:
+    """The reasons for which a job waits, or the tasks of an array."""
+    known = (_FOR_OTHERS,) if _FOR_OTHERS in text else ()
+    return frozenset((*known, *filter(None, text.replace(_FOR_OTHERS, "").split(",")))) or frozenset((text,))
 
 
 def parse_residents(text: str) -> list[ResidentRow]:
@@ -296,20 +303,20 @@ def build(
             share = SHARES_PER_GPU if kind == "gpu" else int(count)
             for name in expand_hostlist(row.nodes):
                 holders.setdefault((name, device), []).append(_resident(row, share))
-    waiting_jobs = [job for job in jobs if job.reason in _WAITING_REASONS]
+    waiting_jobs = [job for job in jobs if not job.reasons.isdisjoint(_WAITING_REASONS)]
     waiting: dict[str, int] = {}
     for job in waiting_jobs:
         for partition in job.partition.split(","):
             waiting[partition] = waiting.get(partition, 0) + 1
-    at_limit = {job.job_id: job.user for job in jobs if _AT_LIMIT.match(job.reason)}
+    at_limit = {job.job_id: job.user for job in jobs if any(map(_AT_LIMIT.match, job.reasons))}
     pinned = tuple(
         PinnedJob(job.job_id, device, int(count), job.nodes)
         for job in jobs
-        if not _NOT_FOR_ROOM.match(job.reason)
+        if not all(map(_NOT_FOR_ROOM.match, job.reasons))
         for device, count in _ASKED_ITEM.findall(job.asked)
         if device
     )
-    stuck = tuple(job.job_id for job in jobs if job.reason == _NO_NODE_COULD and _ASKED_ITEM.search(job.asked))
+    stuck = tuple(job.job_id for job in jobs if job.reasons == {_NO_NODE_COULD} and _ASKED_ITEM.search(job.asked))
     spoken_for: dict[tuple[str, str], int] = {}
     for pin in pinned:
         if pin.job_id in at_limit:  # it takes nothing, whatever comes free
@@ -343,7 +350,7 @@ def _about_to_start(job: JobRow) -> Arrival | None:
 
     The tasks of an array may fill any GPU.
     """
-    if job.reason != "None":
+    if "None" not in job.reasons:
         return None
     asked = [(device, count) for device, count in _ASKED_ITEM.findall(job.asked) if not device]
     share = sum(int(count) for _, count in asked) or (SHARES_PER_GPU if _ASKED_GPU.search(job.asked) else 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_hooks.cluster import Gpu, PerGpu, PinnedJob, Resident, SlurmPartition, floating_in
+from slurm_hooks.cluster import ClusterView, Gpu, PerGpu, PinnedJob, Resident, SlurmPartition, floating_in
 from slurm_hooks.records import Record, encode
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
 from slurm_hooks.slurm.view import (
@@ -176,10 +176,34 @@ def test_a_pinned_job_that_waits_for_something_else_takes_nothing(reason: str) -
     assert (view.pinned, [gpu.used_shares for gpu in view.nodes[0].gpus]) == ((), [0, 0, 0, 0])
 
 
-@pytest.mark.parametrize("reason", ["Resources", "Priority", RESERVED_FOR_OTHERS])
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Resources",
+        "Priority",
+        RESERVED_FOR_OTHERS,
+        "Priority,JobHeldUser",  # tasks of one array
+        "JobHeldAdmin,Resources",
+        f"{RESERVED_FOR_OTHERS},JobHeldUser",
+        f"None,{RESERVED_FOR_OTHERS}",
+    ],
+)
 def test_a_job_that_waits_for_nodes_waits_in_its_partition(reason: str) -> None:
     jobs = parse_jobs(f"9\x1fgpu\x1fbob\x1fgres:mps:30\x1f\x1f{reason}\n")
     assert build(parse_nodes(NODE), jobs, [], taken=0, can_retype=False).waiting == {"gpu": 1}
+
+
+def test_tasks_that_wait_for_different_reasons_count_for_each_of_them() -> None:
+    def seen(asked: str, reasons: str) -> ClusterView:
+        jobs = parse_jobs(f"9_[0-3]\x1fgpu\x1fbob\x1f{asked}\x1f\x1f{reasons}\n")
+        return build(parse_nodes(NODE), jobs, [], taken=0, can_retype=True)
+
+    assert seen("gres:mps:g2:30", "JobHeldUser,Resources").pinned == (PinnedJob(9, "g2", 30),)
+    assert seen("gres:mps:g2:30", "JobHeldUser,Dependency").pinned == ()
+    assert seen("gres:mps:30", "Resources,QOSMaxJobsPerUserLimit").at_limit == {"bob"}
+    assert floating_in(seen("gres:mps:30", "Resources,None"), "gpu").shares == 100
+    assert seen("gres:mps:30", "BadConstraints").held == (9,)
+    assert seen("gres:mps:30", "BadConstraints,JobHeldUser").held == ()  # to release one would release all
 
 
 def test_a_job_that_names_two_partitions_waits_once() -> None:
@@ -501,5 +525,7 @@ def test_a_job_that_slurm_has_not_looked_at_may_take_room_at_any_moment() -> Non
         array = parse_jobs(f"9_[0-3,7%2]\x1fgpu,debug\x1fbob\x1f{asked}\x1f\x1fNone\n")
         view = build(parse_nodes(NODE), array, [], taken=0, can_retype=False)
         assert floating_in(view, "gpu").shares == (100 if share else 0), asked
-        seen = build(parse_nodes(NODE), [replace(jobs[0], reason="Resources")], [], taken=0, can_retype=False)
+        seen = build(
+            parse_nodes(NODE), [replace(jobs[0], reasons=frozenset({"Resources"}))], [], taken=0, can_retype=False
+        )
         assert (seen.floating, seen.waiting["gpu"]) == ({}, 1)
