@@ -10,7 +10,8 @@ from slurm_hooks.record_text import printable
 from slurm_hooks.records import NO_JOB, Record, Run, strip
 from slurm_hooks.report import JOULES_PER_KWH, Job
 from slurm_hooks.shares import FULL_THREADS
-from slurm_hooks.slurm.accounting import LIVE_STATES, JobRun
+from slurm_hooks.slurm.accounting import JobRun
+from slurm_hooks.slurm.squeue import LIVE
 
 _LABEL_WIDTH = 9
 _LEAST_KWH = 0.01  # of less, a short run's energy, two digits say nothing
@@ -148,7 +149,7 @@ def _neighbour(number: int, job: Job | None) -> str:
 
 def _happened(job: Job, now: int) -> list[str]:
     lines = []
-    ended = [run for run in job.runs if run.state not in LIVE_STATES or run.end is not None]
+    ended = [run for run in job.runs if run.state not in LIVE or run.end is not None]
     for number, run in enumerate(ended, start=1):
         label = "ran" if len(job.runs) == 1 else f"run {number}"
         lines.append(_line(label, _ended(job, run)))

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from slurm_hooks import mig
 from slurm_hooks.node.job import exit_pair
-from slurm_hooks.slurm import columns
-from slurm_hooks.slurm.columns import Columns
+from slurm_hooks.slurm import squeue
+from slurm_hooks.slurm.squeue import Columns
 
 _LAST_WAIT_S = 1.0
 _CREDENTIAL_S = 120
@@ -124,9 +124,7 @@ _COLUMNS = (
 
 def show_job(job: int, timeout_s: float) -> tuple[ShownJob | None, str]:
     """A job as slurmctld knows it, or None and why not."""
-    done = run(
-        ["squeue", "--local", "-h", "-a", "-t", "all", "-O", columns.wanted(_COLUMNS), "-j", str(job)], timeout_s
-    )
+    done = run(["squeue", "--local", "-h", "-a", "-t", "all", "-O", squeue.wanted(_COLUMNS), "-j", str(job)], timeout_s)
     if not done.ok:
         return None, done.problem
     shown = parse_job(done.out, job)
@@ -140,7 +138,7 @@ def parse_job(text: str, job: int) -> ShownJob | None:
 
 def _cells(text: str, of: Columns) -> Iterator[dict[str, str]]:
     """The rows of `squeue -O`; a value as long as its column is cut, and counts as unknown."""
-    for row in columns.rows(text, of):
+    for row in squeue.rows(text, of):
         yield {
             name: row[name].decode(errors="surrogateescape")
             if len(row[name]) < width and row[name] != b"(null)"
@@ -199,6 +197,7 @@ _LOG_COLUMNS = (
     ("STDOUT", 4_224), ("STDERR", 4_224), ("Name", 1_088),
 )  # fmt: skip
 _END_COLUMNS = _LOG_COLUMNS[:4]
+_ENDED = ("CD", "F", "TO", "CA", "NF", "PR", "OOM")
 # Of so many jobs the names are asked for, which take 14 KB a job.
 _MOST_OTHERS = 500
 
@@ -219,17 +218,8 @@ def other_logs(job: int, uid: int, since: int, timeout_s: float) -> tuple[list[O
 
 def _squeue(of: Columns, which: Sequence[str], timeout_s: float) -> Done:
     """What slurmctld knows of jobs that run or have ended."""
-    argv = [
-        "squeue",
-        "--local",
-        "-h",
-        "-a",
-        "-t",
-        "R,CG,S,ST,SO,CD,F,TO,CA,NF,PR,OOM",
-        "-O",
-        columns.wanted(of),
-        *which,
-    ]
+    states = ",".join((*squeue.HOLDING, *_ENDED))
+    argv = ["squeue", "--local", "-h", "-a", "-t", states, "-O", squeue.wanted(of), *which]
     return run(argv, timeout_s, env={**os.environ, "SLURM_TIME_FORMAT": "%s"})
 
 
@@ -386,5 +376,6 @@ def update(target: str, gres: str | None, admin_comment: str, timeout_s: float, 
 
 def jobs_on(node: str, timeout_s: float) -> set[int] | None:
     """Numbers of the jobs that Slurm has on a node, or None where it does not answer."""
-    done = run(["squeue", "--local", "-h", "-a", "-w", node, "-t", "R,S,CG,CF,SO,ST", "-O", "JobID:32"], timeout_s)
+    states = ",".join(squeue.HOLDING)
+    done = run(["squeue", "--local", "-h", "-a", "-w", node, "-t", states, "-O", "JobID:32"], timeout_s)
     return {int(word) for word in done.out.split() if word.isdigit()} if done.ok else None

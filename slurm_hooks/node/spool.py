@@ -29,9 +29,9 @@ from typing import Any, NamedTuple
 from slurm_hooks.config import Node
 from slurm_hooks.node import commands, recovery, state
 from slurm_hooks.records import Run, decode, merge, run_from, strip
+from slurm_hooks.slurm.squeue import LIVE
 
 _NAME = re.compile(r"(\d+)-(\d+)(\.requeue)?\.json")
-_LIVE = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING", "CONFIGURING", "SPECIAL_EXIT")
 _PLAIN = ("COMPLETED", "FAILED")
 MAX_DAYS = 60  # a job that slurmdbd has not known for so long was never there or is purged
 BATCH = 200  # jobs in one question to slurmdbd
@@ -257,7 +257,7 @@ def _send_job(settings: Node, mine: list[Item], rows: list[commands.Row]) -> Sen
         )
         return Sent(soon=len(fresh), later=len(mine) - len(old) - len(fresh), problems=gone)
     last = rows[-1]
-    if last.end is None or last.state in _LIVE:
+    if last.end is None or last.state in LIVE:
         # Slurm has requeued the job, or slurmdbd is behind: it has not heard of the run's end yet, or of its start.
         newest = max(mine, key=lambda item: item.restart)
         row = _row_of(newest.run, rows)
@@ -298,7 +298,7 @@ def _write(settings: Node, mine: list[Item], row: commands.Row, text: str) -> Se
 def _is_over(settings: Node, job: int) -> bool:
     """Whether a job whose last run was requeued runs no more: slurmdbd may never hear that it was cancelled then."""
     shown, problem = commands.show_job(job, settings.command_timeout_s)
-    return "Invalid job id" in problem if shown is None else shown.state not in _LIVE
+    return "Invalid job id" in problem if shown is None else shown.state not in LIVE
 
 
 class _Stored(NamedTuple):

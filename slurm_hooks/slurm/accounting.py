@@ -20,7 +20,7 @@ from typing import Protocol
 
 from slurm_hooks import mig
 from slurm_hooks.cluster import SHARES_PER_GPU
-from slurm_hooks.slurm import columns
+from slurm_hooks.slurm import squeue
 from slurm_hooks.slurm.commands import Runner, SlurmError, run
 
 log = logging.getLogger("rad.slurm")
@@ -37,7 +37,6 @@ SQUEUE_COLUMNS = (
     ("SubmitTime", 20), ("StartTime", 20), ("EndTime", 20), ("TimeUsed", 20), ("tres-alloc", 512),
     ("Reason", 128), ("NodeList", 128), ("admin_comment", 16_384), ("Name", 256),
 )  # fmt: skip
-LIVE_STATES = frozenset({"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"})
 JOB_ID = re.compile(r"[1-9]\d{0,17}([_+]\d{1,18})?")  # of job 0 sacct tells all jobs
 # A job whose newest run slurmdbd shows so may wait to run again.
 _QUEUED_AGAIN = frozenset({"REQUEUED", "PREEMPTED", "NODE_FAIL"})
@@ -187,7 +186,7 @@ class SlurmAccounting:
         """
         running: list[JobRun] = []
         if any(run.end is None for run in kept):
-            running = self._squeue(["-t", "R,S,CG,CF"])
+            running = self._squeue(["-t", ",".join(squeue.HOLDING)])
         ran = {run.job_id for run in kept if run.end is not None}
         newest = _newest_of(kept)
         again = [job for job in sorted(ran) if newest[job].state in _WAITS_AGAIN]
@@ -262,7 +261,7 @@ class SlurmAccounting:
         return self._sacct(which)
 
     def _squeue(self, which: Sequence[str]) -> list[JobRun]:
-        wide = columns.wanted(SQUEUE_COLUMNS)
+        wide = squeue.wanted(SQUEUE_COLUMNS)
         return parse_squeue(self._run(["squeue", "-h", "-a", *which, "-O", wide], self._timeout_s))
 
 
@@ -280,7 +279,7 @@ def parse_squeue(text: str) -> list[JobRun]:
     """What ``squeue -O`` printed of SQUEUE_COLUMNS."""
     return [
         _from_squeue({name: cell.decode(errors="replace").replace("(null)", "") for name, cell in row.items()})
-        for row in columns.rows(text, SQUEUE_COLUMNS)
+        for row in squeue.rows(text, SQUEUE_COLUMNS)
     ]
 
 
@@ -316,7 +315,7 @@ def _from_sacct(row: Mapping[str, str]) -> JobRun | None:
 
 def _from_squeue(row: Mapping[str, str]) -> JobRun:
     state = "PENDING" if row["State"] == "SPECIAL_EXIT" else row["State"]  # it waits: RequeueExitHold holds it
-    ended = state not in LIVE_STATES
+    ended = state not in squeue.LIVE
     started = state != "PENDING"
     start = _number(row["StartTime"]) if started else None
     tres = _tres(row["tres-alloc"])
@@ -348,7 +347,7 @@ def _newest(kept: Sequence[JobRun], queued: Sequence[JobRun]) -> list[JobRun]:
     Of a job that has just ended slurmdbd may know the start alone, and nothing of its record.
     """
     unended = {run.job_id for run in kept if run.end is None}
-    live = {run.job_id for run in queued if run.state in LIVE_STATES or run.job_id in unended}
+    live = {run.job_id for run in queued if run.state in squeue.LIVE or run.job_id in unended}
     known = {run.job_id for run in kept}
     names = {run.job_id: run for run in queued}
     stay = [_named(run, names.get(run.job_id)) for run in kept if run.job_id not in live or run.end is not None]

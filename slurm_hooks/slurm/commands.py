@@ -17,7 +17,7 @@ from pathlib import Path
 
 from slurm_hooks.cluster import RETYPE_SINCE, SHARES_COUNTED_SINCE, SHARES_KEPT_SINCE, ClusterView
 from slurm_hooks.records import Record, decode
-from slurm_hooks.slurm import columns, pyslurm_queue
+from slurm_hooks.slurm import pyslurm_queue, squeue
 from slurm_hooks.slurm import view as parsing
 
 log = logging.getLogger("rad.slurm")
@@ -157,8 +157,8 @@ class SlurmCommands:
         where = ["-p", ",".join(partitions)] if partitions else []
         shown = parsing.SEPARATOR.join(parsing.JOB_COLUMNS)
         jobs = self._run(["squeue", "-h", "-a", "-t", "PD", *where, "-o", shown], self._timeout_s)
-        wide = columns.wanted(parsing.RESIDENT_COLUMNS)
-        residents = self._run(["squeue", "-h", "-a", "-t", "R,S,CG,CF", "-O", wide], self._timeout_s)
+        wide = squeue.wanted(parsing.RESIDENT_COLUMNS)
+        residents = self._run(["squeue", "-h", "-a", "-t", ",".join(squeue.HOLDING), "-O", wide], self._timeout_s)
         return parsing.parse_jobs(jobs), parsing.parse_residents(residents)
 
     def record(self, job_id: int) -> Record | None:
@@ -168,9 +168,9 @@ class SlurmCommands:
             SlurmError: if Slurm does not know the job.
         """
         # Nothing of the user's stands in these columns; scontrol shows the job's name and comment before the record.
-        wide = columns.wanted(_RECORD_COLUMNS)
+        wide = squeue.wanted(_RECORD_COLUMNS)
         text = self._run(["squeue", "-h", "-a", "-t", "all", "-O", wide, "-j", str(job_id)], self._timeout_s)
-        rows = columns.rows(text, _RECORD_COLUMNS)
+        rows = squeue.rows(text, _RECORD_COLUMNS)
         found = (row["admin_comment"].decode(errors="replace") for row in rows if row["JobID"] == b"%d" % job_id)
         return decode(next(found, ""))
 

@@ -11,9 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from slurm_hooks.slurm.squeue import HOLDING
 from slurm_hooks.slurm.view import JobRow, ResidentRow, reasons_in
-
-_HOLDING = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING")
 
 
 class Pyslurm(Protocol):
@@ -44,7 +43,7 @@ def read(pyslurm: Pyslurm, partitions: tuple[str, ...]) -> tuple[list[JobRow], l
             array = bool(getattr(job, "array_tasks", None))
             nodes, reasons = job.required_nodes or "", reasons_in(job.state_reason or "")
             waiting.append(JobRow(int(job.id), where, str(job.user_name), asked, nodes, reasons, array))
-        elif job.state in _HOLDING:
+        elif job.state in HOLDING:
             held = _as_text(job.allocated_tres, "gres/{name}={count}")
             nodes, comment = job.allocated_nodes or "", job.admin_comment or ""
             holding.append(ResidentRow(int(job.id), nodes, held, str(job.user_name), comment))

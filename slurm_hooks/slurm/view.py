@@ -28,7 +28,7 @@ from slurm_hooks.cluster import (
 )
 from slurm_hooks.records import decode
 from slurm_hooks.shares import FULL_THREADS
-from slurm_hooks.slurm import columns
+from slurm_hooks.slurm import squeue
 
 # Columns of squeue's -o, joined by SEPARATOR; the reason comes last because it is free text.
 JOB_COLUMNS = ("%i", "%P", "%u", "%b", "%n", "%r")
@@ -123,7 +123,7 @@ def reasons_in(text: str) -> frozenset[str]:
 def parse_residents(text: str) -> list[ResidentRow]:
     """Rows of squeue in RESIDENT_COLUMNS."""
     names = [name for name, _ in RESIDENT_COLUMNS]
-    cells = ([row[name].decode(errors="replace") for name in names] for row in columns.rows(text, RESIDENT_COLUMNS))
+    cells = ([row[name].decode(errors="replace") for name in names] for row in squeue.rows(text, RESIDENT_COLUMNS))
     return [ResidentRow(int(number), *rest) for number, *rest in cells if number.isdigit()]
 
 

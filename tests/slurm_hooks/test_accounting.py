@@ -110,6 +110,7 @@ def test_a_name_forges_no_row(name: str) -> None:
 def _squeue_row(job: int, comment: str, name: str) -> str:
     given = {"JobID": str(job), "JobArrayID": str(job), "UserName": "eve", "State": "RUNNING", "StartTime": "1"}
     given |= {"admin_comment": comment, "Name": name}
+    given["EndTime"] = "9"
     cells = ((given.get(column, "").encode(), width) for column, width in accounting.SQUEUE_COLUMNS)
     return b"".join(cell[:width].ljust(width) for cell, width in cells).decode(errors="surrogateescape") + "\n"
 
@@ -126,6 +127,14 @@ def test_lines_of_another_tools_comment_lose_no_job(lines: str) -> None:
     assert [(run.job_id, run.name) for run in runs] == [(7, "a\nb"), (8, "\n9"), (9, "c")]
     assert {run.user for run in runs} == {"eve"}
     assert [decode(run.admin_comment) is not None for run in runs] == [True, True, False]
+
+
+def test_a_job_that_its_user_has_stopped_has_not_ended() -> None:
+    (run,) = parse_squeue(_squeue_row(7, "", "a").replace("RUNNING", "STOPPED"))
+    assert (run.state, run.end) == ("STOPPED", None)
+    asked = Recorded()
+    SlurmAccounting(runner=asked).runs(0, 10, live=True)
+    assert any("STOPPED" in word.split(",") for command in asked.asked if "squeue" in command for word in command)
 
 
 def test_a_users_name_is_the_same_whoever_tells_it() -> None:

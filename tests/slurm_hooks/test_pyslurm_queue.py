@@ -76,6 +76,11 @@ def test_a_matching_pyslurm_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert view.pinned == (PinnedJob(1, "g2", 30, "node0"),)
 
 
+def test_a_job_that_its_user_has_stopped_holds_what_it_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch, "25.11.2", {3: job(3, "STOPPED", held={"mps:g0": 25}, allocated_nodes="node0")})
+    assert commands([]).look(["gpu"]).nodes[0].gpus[0].used_shares == 25
+
+
 @pytest.mark.parametrize(("version", "jobs"), [("24.11.0", JOBS), ("nonsense", JOBS), ("25.11.2", {1: object()})])
 def test_else_the_commands(monkeypatch: pytest.MonkeyPatch, version: str, jobs: Any) -> None:
     stand_in(monkeypatch, version, jobs)

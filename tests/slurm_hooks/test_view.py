@@ -364,6 +364,7 @@ def test_commands() -> None:
     slurm.look([])
     assert sum("config" in command for command in asked) == 1
     assert asked[1][5:7] == ["-p", "gpu,debug"]
+    assert "STOPPED" in asked[2][asked[2].index("-t") + 1].split(",")  # by SIGSTOP: it holds what it held
     slurm.unpin(14, 30, node=True)
     assert asked[-1] == ["scontrol", "update", "jobid=14", "gres=mps:30", "reqnodelist="]
     slurm.unpin(14, None, node=True)

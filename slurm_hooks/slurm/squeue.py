@@ -1,11 +1,18 @@
-"""What `squeue -O` prints: columns of fixed widths, so that no text of a user's can pass for another column or job.
+"""What squeue is asked and prints. Pure, no heavy imports.
 
-Slurm pads to bytes, and free text may hold whatever its user likes, line ends too. Pure, no heavy imports.
+`squeue -O` has columns of fixed widths, so that no text of a user's can pass for another column or another job. Slurm
+pads to bytes, and free text may hold whatever its user likes, line ends too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+
+HOLDING = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STOPPED", "STAGE_OUT")
+"""States of jobs that hold what they were given; stopped is one whose user has sent it SIGSTOP."""
+
+LIVE = frozenset((*HOLDING, "SIGNALING", "RESIZING", "PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"))
+"""States of jobs that run, or may run again."""
 
 Columns = Sequence[tuple[str, int]]
 """Slurm's names of columns and their widths in bytes."""
