@@ -414,6 +414,20 @@ def test_two_jobs_share_a_gpu_at_the_same_time(cluster: Cluster) -> None:
     assert _device(one) == _device(two)
 
 
+def test_a_job_that_its_user_has_stopped_is_still_there(cluster: Cluster) -> None:
+    first = cluster.submit(WAIT, "--gres=gpu:1", "--partition=pack").job_id
+    cluster.wait_state(first, "RUNNING")
+
+    def stopped() -> bool:  # while its Prolog runs no signal reaches it
+        cluster.run(["scancel", "--signal=STOP", str(first)], user="alice")
+        return cluster.state(first) == "STOPPED"
+
+    cluster.wait_for("the job is stopped", stopped)
+    cluster.wait_until_radd_sees()
+    second = cluster.submit(WAIT, "--gres=gpu:1", "--partition=pack").job_id
+    assert need_record(cluster, second).residents == (first,)
+
+
 def test_no_job_is_pinned_to_a_gpu_that_holds_another_users(cluster: Cluster) -> None:
     mine = cluster.submit(WAIT, "--gres=gpu:1", "--partition=pack").job_id
     cluster.wait_state(mine, "RUNNING")
