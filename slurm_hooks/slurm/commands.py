@@ -32,6 +32,7 @@ _TASTES = ("SQUEUE_", "SACCT_", "SCONTROL_", "SINFO_", "SLURM_CLUSTERS")
 # Where slurm.conf says fed_display, jobs of a federation's other clusters would stand among those of this one, on nodes
 # that may have the names of its own; and where one of these clusters is down, each question would wait for it.
 _HERE = {f"{command}_LOCAL": "1" for command in ("SQUEUE", "SACCT", "SCONTROL", "SINFO")}
+_CLIENTS = ("squeue", "sacct", "scontrol", "sacctmgr", "sinfo")
 _NO_UTF8 = re.compile("[\udc80-\udcff]")  # as Python keeps a byte that is none
 _SETTINGS_S = 60.0  # Slurm's configuration changes seldom
 
@@ -46,7 +47,7 @@ def run(command: Sequence[str], timeout_s: float) -> str:
     """
     pipe = subprocess.PIPE
     named = " ".join(command[:3])
-    settings = os.environ.get("SLURM_CONF")
+    settings = os.environ.get("SLURM_CONF") if command[0] in _CLIENTS else None
     if settings and not Path(settings).exists():
         raise SlurmError(f"{named}: SLURM_CONF names {settings}, which is not there")  # it would wait for it a minute
     try:

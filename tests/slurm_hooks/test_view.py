@@ -486,10 +486,14 @@ def test_a_command_that_fails(command: list[str]) -> None:
 
 def test_settings_that_are_not_there_are_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SLURM_CONF", f"{tmp_path}/slurm.conf")
-    with pytest.raises(SlurmError, match=r"^true: SLURM_CONF names .*/slurm.conf, which is not there$"):
-        run(["true"], 5.0)
+    for command in ("squeue", "sacct", "scontrol", "sacctmgr", "sinfo"):
+        with pytest.raises(SlurmError, match=rf"^{command}: SLURM_CONF names .*/slurm.conf, which is not there$"):
+            run([command], 5.0)
+    assert run(["true"], 5.0) == ""  # slurmctld -V, systemctl: they read none
+    monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "slurm.conf").touch()
-    assert run(["true"], 5.0) == ""
+    with pytest.raises(SlurmError, match=r"^squeue: .*No such file"):
+        run(["squeue"], 5.0)
 
 
 def test_columns_of_a_commands_output_keep_their_places() -> None:
