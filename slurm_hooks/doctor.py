@@ -11,6 +11,7 @@ from slurm_hooks import mig
 from slurm_hooks.cluster import SHARES_COUNTED_SINCE, SHARES_PER_GPU
 from slurm_hooks.config import Config, Radd
 from slurm_hooks.decision import memory_of, unknown_gpu, without_memory
+from slurm_hooks.node.memory import is_smaller
 
 Role = Literal["controller", "node"]
 OLDEST_SLURM = SHARES_COUNTED_SINCE
@@ -93,6 +94,7 @@ class Facts:
         timer: what systemd says of rad-spool.timer, ``active`` where it is well; None where no systemd runs.
         monitor_error: why rad-monitor takes no connection, or the empty string; None where it is not to listen.
         gpus: number of GPUs that NVML sees, or None where it does not work; without those in MIG mode.
+        memory_mib: memory of the smallest of them, in MiB; 0 where it is not known.
         instances: the MIG instances that it sees: profile and memory in MiB.
         nvml_error: why NVML does not tell, or the empty string.
         programs: where the hooks find one of Slurm's commands; the empty string for nowhere.
@@ -130,6 +132,7 @@ class Facts:
     timer: str | None = None
     monitor_error: str | None = None
     gpus: int | None = None
+    memory_mib: int = 0
     instances: tuple[tuple[str, int], ...] = ()
     nvml_error: str = ""
     programs: Mapping[str, str] = field(default_factory=dict)
@@ -210,6 +213,7 @@ def _node(facts: Facts, config: Config) -> list[Finding]:
     findings.append(_program("nvidia-smi", config.mps.nvidia_smi, facts, cure))
     findings.append(_nvml(facts))
     findings += _instances(facts)
+    findings += _memory(facts, config)
     if facts.timer is not None:
         cure = (
             "start it: systemctl enable --now rad-spool.timer; without it outcomes that slurmdbd has not taken wait "
@@ -746,6 +750,19 @@ def _nvml(facts: Facts) -> Finding:
     found = f"{facts.gpus} GPUs" + (f" and {len(facts.instances)} MIG instances" if facts.instances else "")
     found += "" if agree else f", Slurm lists {listed}"
     return Finding("NVML", agree, found, "make Gres in slurm.conf and gres.conf match nvidia-smi -L")
+
+
+def _memory(facts: Facts, config: Config) -> list[Finding]:
+    """Partitions of this node of whose GPUs rad.toml says more memory than they have."""
+    here = _here(facts)
+    less = [
+        name
+        for name, part in config.partitions.items()
+        if here is not None and name in here.partitions and is_smaller(part, facts.memory_mib)
+    ]
+    cure = "name the model with least memory as gpu_model, or its memory as gpu_memory_mib: a job may need more here"
+    found = f"{facts.memory_mib} MiB, less than rad.toml says of {_some(less)}: jobs are held to their parts of that"
+    return [Finding("GPU memory", False, found, cure, needed=False)] if less else []
 
 
 def _instances(facts: Facts) -> list[Finding]:

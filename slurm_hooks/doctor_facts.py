@@ -74,7 +74,7 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
     answers = not slurmdbd_error  # else each question would wait for its whole time
     limits, least = _limits(runner, config.radd.command_timeout_s) if answers else ({}, {})
     radd_user = _owner(config.radd.socket)
-    gpus, instances, nvml_error = _gpus()
+    gpus, memory_mib, instances, nvml_error = _gpus()
     return Facts(
         slurm_error=error,
         settings=settings,
@@ -110,6 +110,7 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
         timer=_timer(runner, root, config.radd.command_timeout_s),
         monitor_error=_reach(config.monitor.listen, config.monitor.port) if config.monitor.listen else None,
         gpus=gpus,
+        memory_mib=memory_mib,
         instances=instances,
         nvml_error=nvml_error,
         programs={name: shutil.which(name, path=of_hooks) or "" for name in COMMANDS},
@@ -435,19 +436,22 @@ def _reach(listen: str, port: int) -> str:
     return ""
 
 
-def _gpus() -> tuple[int | None, tuple[tuple[str, int], ...], str]:
-    """Number of GPUs that are not in MIG mode, or None and why NVML does not tell; and the MIG instances."""
+def _gpus() -> tuple[int | None, int, tuple[tuple[str, int], ...], str]:
+    """Number and least memory of the GPUs not in MIG mode, or None and why NVML does not tell; and MIG instances."""
     try:
         pynvml = nvml.load()
     except nvml.NvmlMissingError as error:
-        return None, (), str(error)
+        return None, 0, (), str(error)
     try:
         pynvml.nvmlInit()
         try:
             handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
             found = [nvml.instances(pynvml, handle) for handle in handles]
-            return found.count(None), tuple(one for several in found if several is not None for one in several), ""
+            whole = [handle for handle, several in zip(handles, found, strict=True) if several is None]
+            told = filter(None, (nvml.quiet(pynvml, "nvmlDeviceGetMemoryInfo", handle) for handle in whole))
+            memory_mib = min((int(memory.total) // nvml.MIB for memory in told), default=0)
+            return len(whole), memory_mib, tuple(one for several in found for one in several or ()), ""
         finally:
             pynvml.nvmlShutdown()
     except pynvml.NVMLError as error:
-        return None, (), str(error)
+        return None, 0, (), str(error)

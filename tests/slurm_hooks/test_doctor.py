@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pynvml
@@ -920,22 +921,37 @@ def test_the_monitor() -> None:
     assert doctor_facts._reach("127.0.0.1", port) == f"127.0.0.1:{port}: Connection refused"
 
 
+def test_gpus_with_less_memory_than_their_partitions() -> None:
+    finding = _only("node", memory_mib=81_559)
+    assert (finding.subject, finding.needed) == ("GPU memory", False)
+    assert finding.found == "81559 MiB, less than rad.toml says of gpu: jobs are held to their parts of that"
+    assert _problems("node", dataclasses.replace(WELL, memory_mib=143_771)) == []
+    elsewhere = Config(partitions={"other": Partition(gpu_model="h200")})
+    assert _problems("node", dataclasses.replace(WELL, memory_mib=81_559), elsewhere) == []
+
+
 def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
     monkeypatch.setattr(pynvml, "nvmlInit", fail)
-    assert doctor_facts._gpus() == (None, (), "NVML Shared Library Not Found")
+    assert doctor_facts._gpus() == (None, 0, (), "NVML Shared Library Not Found")
     ended: list[bool] = []
     monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 4)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: index)
     monkeypatch.setattr(nvml, "instances", lambda _, index: [("1g.18gb", 16_384)] if index else None)
     monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: ended.append(True))
-    assert doctor_facts._gpus() == (1, 3 * (("1g.18gb", 16_384),), "")
-    assert ended == [True]
+    assert doctor_facts._gpus() == (1, 0, 3 * (("1g.18gb", 16_384),), "")
+    monkeypatch.setattr(nvml, "instances", lambda *_: None)
+    told = {0: 81_559, 1: 40_960, 2: 81_559}  # of the fourth the driver does not tell
+    monkeypatch.setattr(
+        nvml, "quiet", lambda *asked: told.get(asked[-1]) and SimpleNamespace(total=told[asked[-1]] << 20)
+    )
+    assert doctor_facts._gpus() == (4, 40_960, (), "")
+    assert ended == [True, True]
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert doctor_facts._gpus() == (None, (), "NVML's Python binding is missing: pip install nvidia-ml-py")
+    assert doctor_facts._gpus() == (None, 0, (), "NVML's Python binding is missing: pip install nvidia-ml-py")
 
 
 @pytest.mark.parametrize(
