@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from predictor.nvml import GPM_METRICS, load, quiet
+from predictor.nvml import GPM_METRICS, NvmlMissingError, load, quiet
+from scripts.bench import nvml_calls
 from scripts.bench.standin_nvml import GPU_IS_LOST, Device, StandInNvml
 from slurm_hooks.config import Monitor
 from slurm_hooks.monitor import nvml as module
@@ -441,3 +442,14 @@ def test_a_gpu_that_did_not_answer_at_the_start_is_tried_again(
     first.error = 0
     seen = [sorted(reading.uuid for reading in backend.read()) for _ in range(3)]
     assert seen[-1] == ["GPU-a", "GPU-b"]
+
+
+@pytest.mark.parametrize("words", [[], ["--ways"]])
+def test_what_nvml_costs_cannot_be_told_without_it(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise NvmlMissingError("NVML's Python binding is missing")
+
+    monkeypatch.setattr(nvml_calls, "load", missing)
+    monkeypatch.setattr("sys.argv", ["nvml_calls", *words])
+    with pytest.raises(SystemExit, match="nvml_calls: NVML's Python binding is missing"):
+        nvml_calls.main()
