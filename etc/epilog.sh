@@ -13,3 +13,10 @@ export RAD_CONFIG
 main=${0%/*}/../slurm_hooks/node/main.py # in a checkout
 if [ -r "$main" ]; then set -- "$main"; else set -- -m slurm_hooks.node.main; fi
 /usr/bin/timeout -k 1 45 "$RAD_PYTHON" -I "$@" epilog </dev/null
+status=$?
+# RAD's log is written by its Python. Where that cannot be run the system's log says so; 124: its time was up.
+case $status in
+    0 | 124) ;;
+    *) /usr/bin/timeout 2 logger -t rad \
+        "epilog: $RAD_PYTHON ended with $status: no outcome is recorded, no job recovered; run scripts/install again" ;;
+esac

@@ -14,3 +14,10 @@ main=${0%/*}/../slurm_hooks/node/main.py # in a checkout
 if [ -r "$main" ]; then set -- "$main"; else set -- -m slurm_hooks.node.main; fi
 # It never takes long, either.
 /usr/bin/timeout -k 1 25 "$RAD_PYTHON" -I "$@" prolog </dev/null
+status=$?
+# RAD's log is written by its Python. Where that cannot be run the system's log says so; 124: its time was up.
+case $status in
+    0 | 124) ;;
+    *) /usr/bin/timeout 2 logger -t rad \
+        "prolog: $RAD_PYTHON ended with $status: jobs get neither MPS nor caps; run scripts/install again" ;;
+esac

@@ -1394,11 +1394,23 @@ def test_a_log_on_a_full_disk_keeps_nothing_from_being_done(site: Site) -> None:
 
 @pytest.mark.parametrize("hook", ["prolog", "epilog", "task_prolog"])
 def test_no_python(site: Site, hook: str, tmp_path: Path) -> None:
-    script = tmp_path / f"{hook}.sh"
+    script, said = tmp_path / f"{hook}.sh", tmp_path / "said"
     shutil.copy(ROOT / "etc" / f"{hook}.sh", script)
-    (tmp_path / "rad.env").write_text("RAD_PYTHON=/nowhere/python\n")
+    (tmp_path / "logger").write_text(f'#!/bin/sh\necho "$@" >{said}\n')
+    (tmp_path / "logger").chmod(0o755)
+    (tmp_path / "rad.env").write_text(f"RAD_PYTHON=/nowhere/python\nRAD_PATH={tmp_path}:/usr/bin:/bin\n")
     done = subprocess.run([str(script)], env=site.env(), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
+    if hook == "task_prolog":  # a user's: Prolog has told it before
+        assert not said.exists()
+    else:  # RAD's own log is Python's to write
+        assert said.read_text().startswith(f"-t rad {hook}: /nowhere/python ended with 127: ")
+        said.unlink()
+    (tmp_path / "python").write_text("#!/bin/sh\nexit 124\n")  # as where its time was up, of which it tells itself
+    (tmp_path / "python").chmod(0o755)
+    (tmp_path / "rad.env").write_text(f"RAD_PYTHON={tmp_path}/python\nRAD_PATH={tmp_path}:/usr/bin:/bin\n")
+    assert subprocess.run([str(script)], env=site.env(), check=False).returncode == 0
+    assert not said.exists()
 
 
 @pytest.mark.parametrize("hook", ["prolog", "epilog", "task_prolog"])
