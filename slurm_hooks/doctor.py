@@ -27,6 +27,7 @@ _SLOW_REQUEUE_S = 121
 _PROLOG_S, _EPILOG_S = 30, 50
 _GRES = re.compile(r"(gpu|mps)(?::((?=[\w.+-]*[A-Za-z])[\w.+-]+))?:(\d+)")
 _LOADS = "loads RAD"
+_LOADED_ANEW = "touch job_submit.lua beside slurm.conf"  # slurmctld goes on with the Lua modules that it has read
 _REQUIRES = re.compile(r"""require[\s(,]+["']rad["']""")
 _CALLS = re.compile(r"\.wrap\b")
 _FUNCTIONS = re.compile(r"\bslurm_(?:job_submit|cli_pre_submit)\b")  # those behind which rad.wrap() puts RAD
@@ -366,7 +367,11 @@ def _hooks(facts: Facts) -> list[Finding]:
     for module, package, needed in (("socket.unix", "lua-socket", True), ("posix", "lua-posix", False)):
         at = facts.lua_modules.get(module, "")
         found, cure = at or f"not found for Lua {facts.lua_version or '5.x'}", f"install Debian's {package}"
-        cure += "" if needed else ": without it sbatch hands no summaries on; jobs that share lose SLURM_CPUS_PER_GPU"
+        cure += (
+            f", then {_LOADED_ANEW}: without it no job is shared"
+            if needed
+            else ": without it sbatch hands no summaries on; jobs that share lose SLURM_CPUS_PER_GPU"
+        )
         findings.append(Finding(f"Lua module {module}", bool(at), found, cure, needed))
     return findings
 
@@ -375,10 +380,10 @@ def _lua(facts: Facts) -> Finding:
     """Whether all of RAD's Lua modules are where Slurm's Lua looks, for everybody to read."""
     subject = "Lua module rad"
     if closed := facts.closed.get(subject):
-        cure = f"chmod o+rX {closed}: else jobs go through as written, and users' sbatch and srun do without RAD"
+        cure = f"chmod o+rX {closed}, then {_LOADED_ANEW}: without it no job is shared, no summary handed on"
         return Finding(subject, False, f"{closed}: not for everybody to read", cure)
     if facts.lua_other:
-        cure = "copy this RAD's slurm_hooks/lua/*.lua there, as scripts/install does, and restart slurmctld"
+        cure = f"copy this RAD's slurm_hooks/lua/*.lua there, as scripts/install does, then {_LOADED_ANEW}"
         return Finding(subject, False, f"{facts.lua_other}: another version, or damaged", cure)
     version = facts.lua_version or "5.x"
     own_path = any("package.path" in (text or "") for text in facts.scripts.values())
@@ -388,7 +393,7 @@ def _lua(facts: Facts) -> Finding:
         subject,
         not lacking or own_path,
         at if not lacking else "a script names its own path" if own_path else missing,
-        f"copy slurm_hooks/lua/*.lua to /usr/local/share/lua/{version}/",
+        f"copy slurm_hooks/lua/*.lua to /usr/local/share/lua/{version}/, then {_LOADED_ANEW}",
     )
 
 
@@ -403,7 +408,7 @@ def _radd(facts: Facts, config: Config) -> list[Finding]:
         )
         findings.append(Finding("[estimator] method", False, facts.model_error, cure, needed=False))
     if fact.kind != "socket":
-        cure = "start radd: systemctl start radd; journalctl -u radd says why it does not stay"
+        cure = "start radd, anew where it runs: systemctl restart radd; journalctl -u radd says why it does not stay"
         return [*findings, Finding("radd socket", False, f"{path}: {_seen(fact, False)}", cure)]
     uid, gid = facts.users.get(user, (-1, -1))
     may = fact.uid == uid or (fact.gid == gid and bool(fact.mode & _GROUP_WRITE))
