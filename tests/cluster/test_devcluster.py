@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -54,6 +55,46 @@ def test_up_is_safe_to_repeat_and_brings_back_what_died(plain_cluster: Cluster) 
     after = {name: processes.running(directory, name) for name in plain_cluster.daemons()}
     assert after.pop("slurmd-node0") not in (None, before.pop("slurmd-node0"))
     assert after == before
+
+
+def test_shares_and_prolog_flags_come_and_go_without_a_drained_node(plain_cluster: Cluster) -> None:
+    """In the order that README.md tells an admin, under a job that runs and one that starts afterwards."""
+    conf, gres = plain_cluster.layout.slurm_conf, plain_cluster.layout.etc / "gres.conf"
+    with_shares = conf.read_text() + "PrologFlags=Alloc\n", gres.read_text()
+    count = plain_cluster.layout.gpus
+    text = re.sub(r"Gres=\S+", f"Gres=gpu:{count}", conf.read_text()).replace("GresTypes=gpu,mps", "GresTypes=gpu")
+    text = re.sub(r"AccountingStorageTRES=\S+", "AccountingStorageTRES=gres/gpu", text)
+    devices = f"{plain_cluster.layout.device(0)}\n", f"{plain_cluster.layout.device(1)}\n"
+    without = text, "".join(f"NodeName=node0 Name=gpu File={device}" for device in devices)
+    before = conf.read_text(), gres.read_text()
+    try:
+        for files in (without, with_shares, without):
+            for path, said in zip((conf, gres), files, strict=True):
+                path.write_text(said)
+            job = _over(plain_cluster)
+            assert plain_cluster.wait_state(job) == "COMPLETED"
+            shown = plain_cluster.run(["sinfo", "-h", "-o", "%T %E %G"]).out
+            assert shown.startswith(("idle none ", "mixed none ")), shown
+            assert ("mps:g0:100" in shown) == (files is with_shares), shown
+    finally:
+        for path, said in zip((conf, gres), before, strict=True):
+            path.write_text(said)
+        _over(plain_cluster)
+
+
+def _over(cluster: Cluster) -> int:
+    """Start slurmd anew while slurmctld is down, under a job for a GPU; a job that was submitted next."""
+    running = cluster.submit("#!/bin/bash\n#SBATCH --gres=gpu:1\nsleep 60\n").job_id
+    assert cluster.wait_state(running, "RUNNING") == "RUNNING"
+    for stop in ("slurmctld", "slurmd-node0"):
+        cluster.stop(stop)
+    cluster.start("slurmd-node0", wait=False)
+    cluster.start("slurmctld")
+    cluster.wait_for("node0 is ready", cluster._nodes_ready)
+    assert cluster.state(running) == "RUNNING"
+    after = cluster.submit("#!/bin/bash\n#SBATCH --gres=gpu:1\ntrue\n").job_id
+    cluster.run(["scancel", str(running)]).require()
+    return after
 
 
 def test_two_clusters_stand_side_by_side_and_down_leaves_nothing(plain_cluster: Cluster, cluster: Cluster) -> None:
