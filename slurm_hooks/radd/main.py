@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -35,6 +36,10 @@ log = logging.getLogger("rad")
 _ACCOUNTING_TIMEOUT_S = 120.0
 _SWITCH_S = 0.0001
 _SHORT = 65_536
+_NO_PLACE = (
+    ": radd's user must be able to make files in its folder: systemd-tmpfiles --create makes /run/rad; "
+    "name another in ReadWritePaths of radd's unit (systemctl edit radd)"
+)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -82,7 +87,8 @@ def serve(config: Config, service: Service) -> None:
     try:
         server.start()
     except OSError as error:
-        raise click.ClickException(f"{config.radd.socket}: {error.strerror or error}") from error
+        cure = _NO_PLACE if error.errno in (errno.ENOENT, errno.EACCES, errno.EROFS) else ""
+        raise click.ClickException(f"{config.radd.socket}: {error.strerror or error}{cure}") from error
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.stop())
     # A thread that looks at Slurm hands the interpreter over this soon when a request comes in.

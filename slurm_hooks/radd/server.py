@@ -284,4 +284,4 @@ def _give_to(path: Path, user: str) -> None:
         os.chown(path, -1, pwd.getpwnam(user).pw_gid)
         path.chmod(0o660)
     except (KeyError, PermissionError) as error:
-        log.warning("%s cannot be given to the group of %s: %s", path, user, error)
+        log.warning("%s cannot be given to the group of %s, which radd must be in: %s", path, user, error)

@@ -224,6 +224,12 @@ def until(process: subprocess.Popen[str], words: str) -> str:
         ("[partitions.gpu]\nmode = 3\n", 65534, "mode"),
         (None, 65534, "cannot be read"),
         (f'[radd]\nsocket = "/{"a" * 107}"\n', 65534, "path too long"),
+        (
+            '[radd]\nsocket = "/nowhere/radd.sock"\n',
+            65534,
+            "No such file or directory: radd's user must be able to make",
+        ),
+        ('[radd]\nsocket = "/radd.sock"\n', 65534, "Permission denied: radd's user must be able to make files in"),
     ],
 )
 def test_what_is_wrong_is_said(code: Path, folder: Path, text: str | None, user: int, words: str) -> None:
