@@ -31,6 +31,9 @@ def test_install_puts_everything_in_place_and_keeps_the_admins_settings(tmp_path
     assert 'pcall(require, "rad")' in done.stdout
     assert "apt-get install lua-socket lua-posix" in done.stdout
     hooks, restart = done.stdout.index(f"{tmp_path}/opt/etc/prolog.sh || true"), done.stdout.index("stop slurmctld")
+    assert (
+        f"everywhere: cp {tmp_path}/opt/etc/cli_filter.lua DIR" in done.stdout
+    )  # else no sbatch and srun starts there
     assert hooks < restart < done.stdout.index("start slurmctld")  # in another order Slurm drains nodes
     assert "touch DIR/job_submit.lua" in done.stdout  # slurmctld goes on with the Lua files that it has read
     assert all(f"systemctl restart {unit}" in done.stdout for unit in ("radd", "rad-spool.timer rad-monitor"))
