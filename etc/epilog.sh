@@ -17,6 +17,6 @@ status=$?
 # RAD's log is written by its Python. Where that cannot be run the system's log says so; 124: its time was up.
 case $status in
     0 | 124) ;;
-    *) /usr/bin/timeout 2 logger -t rad \
+    *) /usr/bin/timeout 2 logger -p daemon.err -t rad \
         "epilog: $RAD_PYTHON ended with $status: no outcome is recorded, no job recovered; run scripts/install again" ;;
 esac

@@ -18,6 +18,6 @@ status=$?
 # RAD's log is written by its Python. Where that cannot be run the system's log says so; 124: its time was up.
 case $status in
     0 | 124) ;;
-    *) /usr/bin/timeout 2 logger -t rad \
+    *) /usr/bin/timeout 2 logger -p daemon.err -t rad \
         "prolog: $RAD_PYTHON ended with $status: jobs get neither MPS nor caps; run scripts/install again" ;;
 esac

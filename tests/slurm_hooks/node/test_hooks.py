@@ -1404,7 +1404,7 @@ def test_no_python(site: Site, hook: str, tmp_path: Path) -> None:
     if hook == "task_prolog":  # a user's: Prolog has told it before
         assert not said.exists()
     else:  # RAD's own log is Python's to write
-        assert said.read_text().startswith(f"-t rad {hook}: /nowhere/python ended with 127: ")
+        assert said.read_text().startswith(f"-p daemon.err -t rad {hook}: /nowhere/python ended with 127: ")
         said.unlink()
     (tmp_path / "python").write_text("#!/bin/sh\nexit 124\n")  # as where its time was up, of which it tells itself
     (tmp_path / "python").chmod(0o755)
