@@ -38,6 +38,7 @@ def test_install_puts_everything_in_place_and_keeps_the_admins_settings(tmp_path
     assert "touch DIR/job_submit.lua" in done.stdout  # slurmctld goes on with the Lua files that it has read
     assert all(f"systemctl restart {unit}" in done.stdout for unit in ("radd", "rad-spool.timer rad-monitor"))
     assert "/opt/rad/" not in (tmp_path / "opt" / "etc" / "slurm.conf.rad").read_text()
+    assert (tmp_path / "system" / "logrotate.d" / "rad").exists()
     for module in (CHECKOUT / "slurm_hooks" / "lua").iterdir():
         assert (tmp_path / "lua" / module.name).read_text() == module.read_text()
     unit = (tmp_path / "system" / "systemd" / "system" / "radd.service").read_text()

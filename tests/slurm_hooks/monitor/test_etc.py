@@ -5,6 +5,8 @@ from __future__ import annotations
 import configparser
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -72,3 +74,20 @@ def test_the_scrape_example_names_the_port() -> None:
     targets = re.findall(r"- (node\d+):(\d+)", (ETC / "prometheus.yml.example").read_text())
     assert targets and {port for _, port in targets} == {str(Monitor().port)}
     assert Monitor().url.endswith(f":{Monitor().port}")
+
+
+@pytest.mark.skipif(shutil.which("logrotate") is None, reason="no logrotate here")
+def test_the_nodes_log_does_not_grow_for_ever(tmp_path: Path) -> None:
+    rules, log = tmp_path / "rules", tmp_path / "node.log"
+    text = (ETC / "logrotate.d" / "rad").read_text()
+    assert Config().node.log in text
+    rules.write_text(text.replace(Config().node.log, str(log)))
+    rules.chmod(0o644)
+    for size, rotated in ((1024, False), (51 * 1024 * 1024, True)):
+        with log.open("ab") as file:
+            file.truncate(size)
+        done = subprocess.run(
+            ["logrotate", "--state", str(tmp_path / "state"), str(rules)], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (tmp_path / "node.log.1.gz").exists() == rotated
