@@ -135,6 +135,22 @@ def test_install_refuses_with_a_cure_and_touches_nothing(tmp_path: Path, argumen
     assert not (tmp_path / "opt").exists() or not any((tmp_path / "opt").iterdir())
 
 
+def test_install_leaves_what_is_there_where_the_disk_has_no_room(tmp_path: Path) -> None:
+    prefix = tmp_path / "opt"
+    prefix.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=50m", "rad-test", str(prefix)], check=True)
+    try:
+        (prefix / ".rad").touch()
+        for needed in (500, 100):
+            done = install(tmp_path)
+            assert (done.returncode, done.stderr) == (1, f"error: {prefix} needs {needed} MiB free: make room there\n")
+            (prefix / "bin").mkdir(exist_ok=True)
+            (prefix / "bin" / "radd").write_text("#!/bin/sh\n")
+        assert sorted(path.name for path in prefix.rglob("*")) == [".rad", "bin", "radd"]
+    finally:
+        subprocess.run(["umount", str(prefix)], check=True)
+
+
 def _settings(text: str) -> dict[str, str]:
     pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
     return {key.split()[0]: value for key, value in pairs}
