@@ -119,4 +119,5 @@ def test_a_norm_of_a_print_leaves_a_grid_as_wide_as_its_attention() -> None:
 def test_short_series_change_no_bound(rad: Rad) -> None:
     summary = parse_summary(_table(tokens=16))
     other = parse_summary(_table("EncoderBlock", tokens=16))
-    assert abs(rad.predict(summary, Workload(64)).upper_mib - rad.predict(other, Workload(64)).upper_mib) < 10
+    upper, without = (rad.predict(each, Workload(64)).upper_mib for each in (summary, other))
+    assert abs(upper - without) < 0.03 * without  # that a block of its name is not known moves it a little

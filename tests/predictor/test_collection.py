@@ -152,7 +152,7 @@ def test_rehearsal_from_processes_to_tables(tmp_path: Path) -> None:
     assert all(rate > 0 for row in rows for rate in row.get("rates", ()))
     assert finish([[raw]], tmp_path) == (2, 4)
     pairs = [row for repeat in (0, 1) for row in shared(load_runs(tmp_path), 2, repeat)]
-    assert len(pairs) == 4 and all(0.05 < side.progress < 20 for row in pairs for side in row.sides)
+    assert len(pairs) == 4 and all(side.progress > 0 for row in pairs for side in row.sides)
     assert any("workers ready" in text for text in said)
 
 
