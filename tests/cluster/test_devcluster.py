@@ -58,43 +58,47 @@ def test_up_is_safe_to_repeat_and_brings_back_what_died(plain_cluster: Cluster) 
 
 
 def test_shares_and_prolog_flags_come_and_go_without_a_drained_node(plain_cluster: Cluster) -> None:
-    """In the order that README.md tells an admin, under a job that runs and one that starts afterwards."""
+    """In the order that README.md tells an admin, under a job that runs and one that starts afterwards.
+
+    The types of GPUs stay: 24.11 kills and requeues a job whose GPU has lost its own.
+    """
     conf, gres = plain_cluster.layout.slurm_conf, plain_cluster.layout.etc / "gres.conf"
-    with_shares = conf.read_text() + "PrologFlags=Alloc\n", gres.read_text()
-    count = plain_cluster.layout.gpus
-    text = re.sub(r"Gres=\S+", f"Gres=gpu:{count}", conf.read_text()).replace("GresTypes=gpu,mps", "GresTypes=gpu")
-    text = re.sub(r"AccountingStorageTRES=\S+", "AccountingStorageTRES=gres/gpu", text)
-    devices = f"{plain_cluster.layout.device(0)}\n", f"{plain_cluster.layout.device(1)}\n"
-    without = text, "".join(f"NodeName=node0 Name=gpu File={device}" for device in devices)
     before = conf.read_text(), gres.read_text()
-    try:
-        for files in (without, with_shares, without):
-            for path, said in zip((conf, gres), files, strict=True):
-                path.write_text(said)
-            job = _over(plain_cluster)
-            assert plain_cluster.wait_state(job) == "COMPLETED"
-            shown = plain_cluster.run(["sinfo", "-h", "-o", "%T %E %G"]).out
-            assert shown.startswith(("idle none ", "mixed none ")), shown
-            assert ("mps:g0:100" in shown) == (files is with_shares), shown
-    finally:
-        for path, said in zip((conf, gres), before, strict=True):
+    with_shares = before[0] + "PrologFlags=Alloc\n", before[1]
+    text = re.sub(r",mps:\S+", "", before[0]).replace("GresTypes=gpu,mps", "GresTypes=gpu")
+    text = re.sub(r"AccountingStorageTRES=\S+", "AccountingStorageTRES=gres/gpu", text)
+    types_stay = text, "".join(line for line in before[1].splitlines(keepends=True) if "mps" not in line)
+    untyped = (
+        re.sub(r"Gres=\S+", f"Gres=gpu:{plain_cluster.layout.gpus}", text),
+        re.sub(r"Type=\S+ ", "", types_stay[1]),
+    )
+
+    def now(files: tuple[str, str]) -> str:
+        for path, said in zip((conf, gres), files, strict=True):
             path.write_text(said)
-        _over(plain_cluster)
+        for stop in ("slurmctld", "slurmd-node0"):
+            plain_cluster.stop(stop)
+        plain_cluster.start("slurmd-node0", wait=False)
+        plain_cluster.start("slurmctld")
+        plain_cluster.wait_for("node0 is ready", plain_cluster._nodes_ready)
+        return plain_cluster.run(["sinfo", "-h", "-o", "%T %E %G"]).out
 
-
-def _over(cluster: Cluster) -> int:
-    """Start slurmd anew while slurmctld is down, under a job for a GPU; a job that was submitted next."""
-    running = cluster.submit("#!/bin/bash\n#SBATCH --gres=gpu:1\nsleep 60\n").job_id
-    assert cluster.wait_state(running, "RUNNING") == "RUNNING"
-    for stop in ("slurmctld", "slurmd-node0"):
-        cluster.stop(stop)
-    cluster.start("slurmd-node0", wait=False)
-    cluster.start("slurmctld")
-    cluster.wait_for("node0 is ready", cluster._nodes_ready)
-    assert cluster.state(running) == "RUNNING"
-    after = cluster.submit("#!/bin/bash\n#SBATCH --gres=gpu:1\ntrue\n").job_id
-    cluster.run(["scancel", str(running)]).require()
-    return after
+    try:
+        assert now(untyped).startswith(f"idle none gpu:{plain_cluster.layout.gpus}")
+        for files in (with_shares, types_stay):
+            running = plain_cluster.submit("#!/bin/bash\n#SBATCH --gres=gpu:1\nsleep 60\n").job_id
+            assert plain_cluster.wait_state(running, "RUNNING") == "RUNNING"
+            now(files)
+            assert plain_cluster.state(running) == "RUNNING"
+            after = plain_cluster.submit("#!/bin/bash\n#SBATCH --gres=gpu:1\ntrue\n").job_id
+            assert plain_cluster.wait_state(after) == "COMPLETED"
+            plain_cluster.run(["scancel", str(running)]).require()
+            shown = plain_cluster.run(["sinfo", "-h", "-o", "%T %E %G"]).out
+            assert shown.startswith(("idle none ", "mixed none ", "completing none ")), shown
+            assert ("mps:g0:100" in shown) == (files is with_shares), shown
+            plain_cluster.wait_state(running)
+    finally:
+        now(before)
 
 
 def test_two_clusters_stand_side_by_side_and_down_leaves_nothing(plain_cluster: Cluster, cluster: Cluster) -> None:
