@@ -60,7 +60,7 @@ def test_up_is_safe_to_repeat_and_brings_back_what_died(plain_cluster: Cluster) 
 def test_shares_and_prolog_flags_come_and_go_without_a_drained_node(plain_cluster: Cluster) -> None:
     """In the order that README.md tells an admin, under a job that runs and one that starts afterwards.
 
-    The types of GPUs stay: 24.11 kills and requeues a job whose GPU has lost its own.
+    The types of GPUs stay: 23.11 and 24.11 kill and requeue a job whose GPU has lost its own.
     """
     conf, gres = plain_cluster.layout.slurm_conf, plain_cluster.layout.etc / "gres.conf"
     before = conf.read_text(), gres.read_text()
