@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,10 @@ def test_up_is_safe_to_repeat_and_brings_back_what_died(plain_cluster: Cluster) 
     assert after == before
 
 
+def _says(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text() == text
+
+
 def test_shares_and_prolog_flags_come_and_go_without_a_drained_node(plain_cluster: Cluster) -> None:
     """In the order that README.md tells an admin, under a job that runs and one that starts afterwards.
 
@@ -86,8 +91,10 @@ def test_shares_and_prolog_flags_come_and_go_without_a_drained_node(plain_cluste
     try:
         assert now(untyped).startswith(f"idle none gpu:{plain_cluster.layout.gpus}")
         for files in (with_shares, types_stay):
-            running = plain_cluster.submit("#!/bin/bash\n#SBATCH --gres=gpu:1\nsleep 60\n").job_id
-            assert plain_cluster.wait_state(running, "RUNNING") == "RUNNING"
+            running = plain_cluster.submit("#!/bin/bash\n#SBATCH --gres=gpu:1\necho runs\nsleep 60\n").job_id
+            said = plain_cluster.home("alice") / f"slurm-{running}.out"
+            # RUNNING is a job also before its node knows of it, and then a restart of slurmd queues it again.
+            plain_cluster.wait_for("its script runs", partial(_says, said, "runs\n"))
             now(files)
             assert plain_cluster.state(running) == "RUNNING"
             after = plain_cluster.submit("#!/bin/bash\n#SBATCH --gres=gpu:1\ntrue\n").job_id
