@@ -47,7 +47,7 @@ def batch_of(
     apart: set[int | None] = set()  # of those that do not have the model's own behind them, as a sequence does
     begins: int | None = None  # as the first layer does
     seconds: set[int | None] = set()  # of series; None where there is something else
-    pairs: set[RawShape] = set()  # of first and second axes
+    behind_one: set[int | None] = set()  # second axes, where the first is one
     for number, (shape, count) in enumerate(shapes):
         if not number & OFTEN:
             breathe()
@@ -55,7 +55,7 @@ def batch_of(
             if not begins and shape is not root:
                 begins = shape[0]
             firsts[shape[0]] += count
-            pairs.add(shape[:2])
+            behind_one.update(shape[1:2] if shape[0] == 1 else ())
             seconds.add(shape[1] if len(shape) == _OF_SERIES else None)
             if not root or shape[1] != root[0]:
                 apart.add(shape[0])
@@ -81,7 +81,7 @@ def batch_of(
         of_begin = sum([count for first, count in firsts.items() if first and begins and first % begins == 0])
         behind = begins and begins > 1 and begins in root[1:2] and of_begin * 2 > firsts.total()
         alike = all(first and root[0] and (first % root[0] == 0 or first == 1) for first in apart)
-        heads = root[0] != 1 and len(root) >= _OF_SERIES and (1, root[1]) in pairs  # or codebooks, of one sample
+        heads = root[0] != 1 and len(root) >= _OF_SERIES and root[1] in behind_one  # or codebooks, of one sample
         several = alike and (root[0] == 1 or root[0] not in sides) and root[1:] != _BOX and not heads
         if several and not (behind and root[0] != 1 and len(root) > _OF_SERIES):
             return root[0]  # inside, each sample is several: patches, channels, the pictures of an episode
