@@ -40,6 +40,35 @@ class Demand(NamedTuple):
     activity: tuple[float, ...] = ()
 
 
+class Job(NamedTuple):
+    """What is decided on: a job's fields, the GPU that it asks for, what its `#RAD` lines say, what is known of it."""
+
+    submission: Submission
+    request: GpuRequest
+    directives: Directives
+    demand: Demand
+
+
+class Situation(NamedTuple):
+    """What a decision rests on beside the job and its partition.
+
+    Attributes:
+        view: the cluster, with the decisions that Slurm does not show yet.
+        now: clock reading in seconds, of the same clock as `view.taken`.
+        stale_s: a view older than this pins nothing.
+        interference: predictor, or None where none is installed.
+        last: node and type of the GPU that round robin chose last.
+        mps: whether users have MPS servers of their own or share one, and what follows where they would meet.
+    """
+
+    view: ClusterView
+    now: float
+    stale_s: float
+    interference: Interference | None = None
+    last: tuple[str, str] | None = None
+    mps: Mps = _SHARED
+
+
 class Decision(NamedTuple):
     """What becomes of a request.
 
@@ -92,35 +121,10 @@ def unknown_gpu(partition: Partition) -> str:
     return f"{name}: bounds are 20 % wider, and jobs are predicted to slow each other down as typical ones would"
 
 
-def decide(
-    submission: Submission,
-    request: GpuRequest,
-    directives: Directives,
-    demand: Demand,
-    partition: Partition,
-    view: ClusterView,
-    *,
-    now: float,
-    stale_s: float,
-    interference: Interference | None = None,
-    last: tuple[str, str] | None = None,
-    mps: Mps = _SHARED,
-) -> Decision:
-    """Share, pin and cap of a job.
-
-    Args:
-        submission: the job's fields.
-        request: the GPU that it asks for.
-        directives: what its `#RAD` lines say.
-        partition: settings of its partition.
-        view: the cluster, with the decisions that Slurm does not show yet.
-        demand: what is known of its needs.
-        now: clock reading in seconds, of the same clock as `view.taken`.
-        stale_s: a view older than this pins nothing.
-        interference: predictor, or None where none is installed.
-        last: node and type of the GPU that round robin chose last.
-        mps: whether users have MPS servers of their own or share one, and what follows where they would meet.
-    """
+def decide(job: Job, partition: Partition, situation: Situation) -> Decision:
+    """Share, pin and cap of a job in a partition of these settings."""
+    submission, request, directives, demand = job
+    view, now, stale_s, interference, last, mps = situation
     reasons: list[str] = []
     job_policy = directives.policy or partition.policy
     estimate = demand.estimate
@@ -165,19 +169,13 @@ def decide(
     return Decision(share, place.gpu, feature, cap_mib, threads, smact, place.prediction, tuple(reasons))
 
 
-def decide_instance(
-    submission: Submission,
-    request: GpuRequest,
-    directives: Directives,
-    demand: Demand,
-    partition: Partition,
-    view: ClusterView,
-) -> Decision | LeftAlone:
+def decide_instance(job: Job, partition: Partition, view: ClusterView) -> Decision | LeftAlone:
     """The MIG instance of a job: the smallest profile that holds its memory, and its compute where that was measured.
 
     Slurm chooses among the instances of a profile; what shares a GPU is kept apart by the GPU itself, so nothing is
-    pinned, capped or predicted. Arguments as `decide`'s.
+    pinned, capped or predicted.
     """
+    submission, request, directives, demand = job
     if mig.profile(request.type):
         return LeftAlone(request.text, "the request names a MIG profile")
     feature = _types(request, partition, view)[1]
@@ -352,18 +350,17 @@ def unknown_type(request: GpuRequest, partition: Partition, view: ClusterView) -
     return f"GPU type {request.type} is not known: no node has it as device type, none has the feature {feature}"
 
 
-def no_shares(
-    submission: Submission, request: GpuRequest, partition: Partition, view: ClusterView, *, now: float, stale_s: float
-) -> str:
+def no_shares(submission: Submission, request: GpuRequest, partition: Partition, situation: Situation) -> str:
     """Why Slurm would refuse the request, or hold the job, if it asked for shares; the empty string if it would not.
 
     Slurm 22.05 knows no shares of a node that runs jobs from slurmctld's start until that node has registered. Slurm
     21.08 does neither: slurmctld ends over the request.
     """
+    view = situation.view
     if not view.counts_shares:
         return "slurmctld is older than 22.05, and would crash over shares of a GPU"
     since = submission.slurmctld_since
-    just = since is not None and view.taken < since and abs(now - since) < stale_s
+    just = since is not None and view.taken < since and abs(situation.now - since) < situation.stale_s
     if just and not view.keeps_shares:
         return "slurmctld has just started: what shares its nodes have is not known yet"
     names = frozenset(submission.partition.split(","))
@@ -492,15 +489,9 @@ def _holds_gpus(user: str, view: ClusterView) -> bool:
     return any(resident.user == user for gpu in gpus for resident in gpu.residents)
 
 
-def record_of(
-    submission: Submission,
-    request: GpuRequest,
-    directives: Directives,
-    demand: Demand,
-    decision: Decision,
-    partition: Partition,
-) -> Record:
+def record_of(job: Job, decision: Decision, partition: Partition) -> Record:
     """The record of a decision."""
+    submission, request, directives, demand = job
     estimate, pin, said = demand.estimate, decision.pin, decision.prediction
     action = {"enforce": "share", "advise": "advised", "shadow": "shadowed"}[partition.mode]
     if action == "share" and decision.share == WHOLE_GPU:

@@ -23,6 +23,7 @@ from estimator import files, footprint
 from estimator.compiled import is_compiled
 from slurm_hooks import bench as timing
 from slurm_hooks import loading
+from slurm_hooks.answer import Answer
 from slurm_hooks.config import Config
 from slurm_hooks.directives import DirectiveError, looks_like_directives, parse_script
 from slurm_hooks.experience import learn
@@ -30,6 +31,7 @@ from slurm_hooks.hook import LONGEST_SUMMARY, unasked
 from slurm_hooks.radctl.groups import Group, Whole
 from slurm_hooks.radctl.main import Site
 from slurm_hooks.radd.protocol import encode
+from slurm_hooks.reading import TRES
 from slurm_hooks.sbatch import (
     clusters,
     exports_all,
@@ -41,7 +43,7 @@ from slurm_hooks.sbatch import (
     refused_by_slurm,
     unknown,
 )
-from slurm_hooks.service import TRES, Answer, Service
+from slurm_hooks.service import Service
 from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
 from slurm_hooks.slurm.view import expand_hostlist

@@ -18,6 +18,7 @@ from pathlib import Path
 import click
 
 from estimator.compiled import is_compiled
+from slurm_hooks.answer import Answer
 from slurm_hooks.config import DEFAULT_PATH, Config, load
 from slurm_hooks.loading import ModelWatch, load_service
 from slurm_hooks.monitor.client import Reader
@@ -26,8 +27,9 @@ from slurm_hooks.radd.limit import OutOfTime, at_most
 from slurm_hooks.radd.poller import Poller
 from slurm_hooks.radd.protocol import ProtocolError, decode
 from slurm_hooks.radd.server import Server
+from slurm_hooks.reading import Reading, read
 from slurm_hooks.search import take_path
-from slurm_hooks.service import Answer, Reading, Service, read
+from slurm_hooks.service import Service
 from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands
 

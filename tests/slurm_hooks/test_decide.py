@@ -19,12 +19,13 @@ from estimator.footprint import Footprint
 from estimator.parsers import parse_summary
 from estimator.types import Estimate, ModelSummary, Workload
 from slurm_hooks import bench, hook, loading
+from slurm_hooks.answer import Answer
 from slurm_hooks.cluster import ClusterView, Gpu, Node
 from slurm_hooks.config import Config
 from slurm_hooks.radctl import decide as command
 from slurm_hooks.radctl.main import cli
 from slurm_hooks.records import Record, Run
-from slurm_hooks.service import Answer, Service
+from slurm_hooks.service import Service
 from slurm_hooks.slurm.accounting import JobRun
 from slurm_hooks.slurm.commands import SlurmError
 from tests.slurm_hooks.jobs import HOUR, NOON, job_run

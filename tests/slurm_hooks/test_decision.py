@@ -21,7 +21,17 @@ from slurm_hooks.cluster import (
     with_arrivals,
 )
 from slurm_hooks.config import Mps, MpsMeet, MpsUsers, Partition
-from slurm_hooks.decision import Decision, Demand, decide, gives_whole_nodes, memory_of, need_of, unknown_type
+from slurm_hooks.decision import (
+    Decision,
+    Demand,
+    Job,
+    Situation,
+    decide,
+    gives_whole_nodes,
+    memory_of,
+    need_of,
+    unknown_type,
+)
 from slurm_hooks.directives import Directives
 from slurm_hooks.request import GpuRequest, Submission, with_defaults
 from slurm_hooks.shares import cap_of, share_of, usable_mib
@@ -60,8 +70,8 @@ def made(
     meet: MpsMeet = "turns",
 ) -> Decision:
     demand = Demand(None if upper_mib is None else Estimate(upper_mib, upper_mib, "horus", "cnn", "f"))
-    mps = Mps(users=users, meet=meet)
-    return decide(submission, request, directives, demand, partition, view, now=now, stale_s=30.0, mps=mps)
+    situation = Situation(view, now, 30.0, mps=Mps(users=users, meet=meet))
+    return decide(Job(submission, request, directives, demand), partition, situation)
 
 
 def test_memory_decides() -> None:

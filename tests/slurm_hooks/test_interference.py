@@ -16,11 +16,12 @@ from predictor.threads import Law
 from predictor.types import KernelMetrics, Prediction, Predictions, Profile
 from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
 from slurm_hooks.config import Mps, MpsUsers, Partition
-from slurm_hooks.decision import Decision, Demand, decide, record_of
+from slurm_hooks.decision import Decision, Demand, Job, Situation, decide, record_of
 from slurm_hooks.directives import Directives
 from slurm_hooks.interference import Interference, pack, profile_of, typical, unpack
 from slurm_hooks.request import GpuRequest, Submission
 
+REQUEST = GpuRequest("gpu:1", "", "tres_per_node", (), ":")
 PROFILE = Profile(0.6, 0.2, 0.0, 0.3, 0.01, 4000.0, 12.5, 0.7, kernel=KernelMetrics(threads=1e5, turn_us=80.0))
 
 
@@ -61,18 +62,9 @@ def made(
     partition = Partition(gpu_memory_mib=102_048, placement=placement, default_smact=0.1, **site)  # type: ignore[arg-type]
     profile = None if smact is None else replace(PROFILE, smact=smact)
     demand = Demand(Estimate(30_000, 30_000, "m", "cnn", "f"), measured, profile)
-    return decide(
-        Submission("", user="alice", partition="gpu"),
-        GpuRequest("gpu:1", "", "tres_per_node", (), ":"),
-        Directives(),
-        demand,
-        partition,
-        view,
-        now=101.0,
-        stale_s=30.0,
-        interference=Interference(Halves(), 1.1, 0.5) if predictor else None,
-        mps=Mps(users=users),
-    )
+    interference = Interference(Halves(), 1.1, 0.5) if predictor else None
+    job = Job(Submission("", user="alice", partition="gpu"), REQUEST, Directives(), demand)
+    return decide(job, partition, Situation(view, 101.0, 30.0, interference, mps=Mps(users=users)))
 
 
 def test_the_highest_throughput_sum_is_chosen() -> None:
@@ -125,14 +117,8 @@ def test_a_predictor_that_knows_nothing_chooses_nothing() -> None:
 def test_other_policies_record_what_is_predicted() -> None:
     decision = made(gpu("g0", 0.4), placement="mug")
     assert decision.prediction is not None
-    record = record_of(
-        Submission(""),
-        GpuRequest("gpu:1", "", "tres_per_node", (), ":"),
-        Directives(),
-        Demand(None, None, PROFILE, pack(PROFILE)),
-        decision,
-        Partition(),
-    )
+    demand = Demand(None, None, PROFILE, pack(PROFILE))
+    record = record_of(Job(Submission(""), REQUEST, Directives(), demand), decision, Partition())
     assert (record.progress, record.residents_progress, record.residents) == (0.6, (0.8,), (1,))
     assert repr(unpack(record.activity, 4000)) == repr(replace(PROFILE, origin="estimated"))
 

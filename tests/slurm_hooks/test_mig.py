@@ -15,16 +15,17 @@ from estimator.types import Estimate
 from predictor import nvml
 from slurm_hooks import config as settings
 from slurm_hooks import mig
+from slurm_hooks.answer import Answer
 from slurm_hooks.cluster import ClusterView, Gpu, Node
 from slurm_hooks.config import Partition, Recovery
-from slurm_hooks.decision import Decision, Demand, decide_instance
+from slurm_hooks.decision import Decision, Demand, Job, decide_instance
 from slurm_hooks.directives import Directives
 from slurm_hooks.node import commands
 from slurm_hooks.node.recovery import Ended, Site, judge, requeued
 from slurm_hooks.radd.limit import at_most
 from slurm_hooks.records import Record, Run, decode, encode
 from slurm_hooks.request import GpuRequest, LeftAlone, Submission, understand
-from slurm_hooks.service import Answer, Service
+from slurm_hooks.service import Service
 from slurm_hooks.slurm.accounting import JobRun
 from slurm_hooks.slurm.view import parse_nodes
 
@@ -104,7 +105,7 @@ def _decide(
 ) -> Decision | LeftAlone:
     estimate = None if upper_mib is None else Estimate(upper_mib, upper_mib, "rad", "cnn", "f")
     asks = submission or Submission("", partition="gpu")
-    return decide_instance(asks, request, Directives(policy=policy), Demand(estimate, smact), partition, view)
+    return decide_instance(Job(asks, request, Directives(policy=policy), Demand(estimate, smact)), partition, view)
 
 
 def _made(**changes: Any) -> Decision:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slurm_hooks.reading import submission_from
 from slurm_hooks.request import GpuRequest, LeftAlone, understand
-from slurm_hooks.service import submission_from
 
 
 def asked(**fields: str) -> GpuRequest | LeftAlone:

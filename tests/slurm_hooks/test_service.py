@@ -10,12 +10,13 @@ from estimator.types import Estimate, ModelSummary, SummaryError, Workload
 from predictor import load_predictor
 from scripts.demo_data import resnet50
 from slurm_hooks import config as settings
+from slurm_hooks.answer import Answer
 from slurm_hooks.cluster import ClusterView, Gpu, Node, PerGpu, SlurmPartition
 from slurm_hooks.experience import Measured
 from slurm_hooks.interference import unpack
 from slurm_hooks.radd.limit import OutOfTime
 from slurm_hooks.records import Record, decode
-from slurm_hooks.service import Answer, Service
+from slurm_hooks.service import Service
 
 SUMMARY = """----------------------------------------------------------------
         Layer (type)               Output Shape         Param #
@@ -181,7 +182,7 @@ def test_a_decision_that_was_given_up_holds_no_room(monkeypatch: pytest.MonkeyPa
         raise OutOfTime
 
     with monkeypatch.context() as patch, pytest.raises(OutOfTime):
-        patch.setattr("slurm_hooks.service.steps_ask", given_up)
+        patch.setattr("slurm_hooks.answer.steps_ask", given_up)
         ask(made)
     made.update(ClusterView(1000.0, (node("n1"),)))
     assert [gpu.used_shares for gpu in made.view.nodes[0].gpus] == [0, 0, 0, 0]
