@@ -13,7 +13,6 @@ from slurm_hooks import config as settings
 from slurm_hooks import config_reference
 from slurm_hooks.decision import memory_of, unknown_gpu, without_memory
 from slurm_hooks.hook import LONGEST_REQUEST, LONGEST_SUMMARY, LUA_DEADLINE_S
-from slurm_hooks.radctl.groups import Group
 from slurm_hooks.radctl.main import Site
 
 _PATTERN = re.compile(r"[*?,\[\s]")  # as what stands for several partitions has, and hardly the name of one
@@ -23,16 +22,16 @@ _LONGEST_SOCKET = 107  # as Linux has it
 _HERE = ("", "127.0.0.1", "::1", "localhost")
 
 
-@click.group(cls=Group)
+@click.group()
 def config() -> None:
-    """Check rad.toml, print its reference page or an example."""
+    """Check rad.toml; print all its keys, or an example."""
 
 
 @config.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), required=False)
 @click.pass_obj
 def check(site: Site, file: Path | None) -> None:
-    """Check FILE (default: the site's configuration); name section, key and cure of each error."""
+    """Check FILE [default: the site's]: each error and its cure."""
     path = file or site.path
     loaded = settings.load(path)
     if len(os.fsencode(loaded.radd.socket)) > _LONGEST_SOCKET:
@@ -83,13 +82,13 @@ def _doubts(loaded: settings.Config) -> Iterator[str]:
 
 @config.command()
 def reference() -> None:
-    """Print the reference page (docs/configuration.md)."""
+    """Print the page of all keys (docs/configuration.md)."""
     click.echo(config_reference.reference(), nl=False)
 
 
 @config.command()
 def example() -> None:
-    """Print a configuration with every key (etc/rad.toml.example)."""
+    """Print a file with all keys (etc/rad.toml.example)."""
     click.echo(config_reference.example(), nl=False)
 
 

@@ -19,21 +19,17 @@ from estimator.dataset.catalogues.catalogue import generate_real
 from estimator.dataset.collect import ROWS, Collector, Options, read_jsonl
 from estimator.dataset.specs import Spec, generate_synthetic, spec_from_json
 from estimator.types import Family
-from slurm_hooks.radctl.groups import Group, Number, Whole
 from slurm_hooks.radctl.main import at_most_one
-
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_THERE = click.Path(exists=True, file_okay=False, path_type=Path)
-_FOLDER = click.Path(file_okay=False, path_type=Path)
+from slurm_hooks.radctl.options import FILE, FOLDER, JSON, NEW_FILE, THERE, Number, Whole
 
 
-@click.group(cls=Group)
+@click.group()
 def dataset() -> None:
-    """Draw configurations, measure them on a GPU, show what the data set covers."""
+    """Draw configurations, measure them, show what they cover."""
 
 
 @dataset.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=NEW_FILE)
 @click.option("--mlp", type=Whole(0), default=3200, show_default=True, help="Synthetic MLPs.")
 @click.option("--cnn", type=Whole(0), default=3200, show_default=True, help="Synthetic CNNs.")
 @click.option("--transformer", type=Whole(0), default=2200, show_default=True, help="Synthetic Transformers.")
@@ -62,8 +58,8 @@ def _counts(specs: list[Spec]) -> str:
 
 
 @dataset.command()
-@click.argument("file", type=_FILE)
-@click.option("--into", type=_FOLDER, required=True, help="Folder of raw results; what it holds is not measured again.")
+@click.argument("file", type=FILE)
+@click.option("--into", type=FOLDER, required=True, help="Folder of raw results; what it holds is not measured again.")
 @click.option("--workers", type=Whole(1, 64), default=8, show_default=True, help="Processes on the GPU.")
 @click.option("--capacity-gib", type=Number(1), default=120.0, show_default=True, help="Memory for all of them.")
 @click.option("--minutes", type=Number(0), default=600.0, show_default=True, help="Hand out nothing new after.")
@@ -82,7 +78,10 @@ def collect(
     isolated: bool,
     device: str,
 ) -> None:
-    """Measure the configurations of FILE on this machine's GPU (torch extra)."""
+    """Measure the configurations of FILE on this machine's GPU.
+
+    That needs the torch extra.
+    """
     try:
         import torch  # noqa: PLC0415
     except ImportError:
@@ -104,11 +103,11 @@ def _spec(file: Path, number: int, item: dict[str, Any]) -> Spec:
 
 
 @dataset.command()
-@click.argument("raw", type=_THERE)
-@click.option("--into", type=_FOLDER, required=True, help="Folder of the packed data set.")
-@click.option("--meta", type=_FILE, required=True, help="JSON object: gpu, versions, limit_mib.")
+@click.argument("raw", type=THERE)
+@click.option("--into", type=FOLDER, required=True, help="Folder of the packed data set.")
+@click.option("--meta", type=FILE, required=True, help="JSON object: gpu, versions, limit_mib.")
 def pack(raw: Path, into: Path, meta: Path) -> None:
-    """Pack the raw results in RAW."""
+    """Pack the raw results in the folder RAW."""
     text = files.read_text(meta, files.MIB)
     try:
         facts = json.loads(text)
@@ -125,10 +124,10 @@ def pack(raw: Path, into: Path, meta: Path) -> None:
 
 
 @dataset.command()
-@click.option("--raw", type=_THERE, help="Folder of a running or broken off collection instead of the packed rows.")
-@click.option("--data", type=_FOLDER, help="Folder of a packed data set [default: what comes with RAD].")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the coverage (figures extra).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--raw", type=THERE, help="Folder of a running or broken off collection instead of the packed rows.")
+@click.option("--data", type=FOLDER, help="Folder of a packed data set [default: what comes with RAD].")
+@click.option("--plot", type=NEW_FILE, help="Draw the coverage (figures extra).")
+@JSON
 def status(raw: Path | None, data: Path | None, plot: Path | None, as_json: bool) -> None:
     """Say what was measured and what it covers."""
     at_most_one(raw=raw is not None, data=data is not None)

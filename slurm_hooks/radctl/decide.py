@@ -1,4 +1,4 @@
-"""`radctl decide` and `radctl bench decide`: radd's own code in this process.
+"""`radctl decide`: radd's own code in this process.
 
 Reads the script, the summary that it names, and Slurm; changes nothing.
 """
@@ -19,17 +19,15 @@ from typing import Any
 
 import click
 
-from estimator import files, footprint
-from estimator.compiled import is_compiled
-from slurm_hooks import bench as timing
+from estimator import files
 from slurm_hooks import loading
 from slurm_hooks.answer import Answer
 from slurm_hooks.config import Config
 from slurm_hooks.directives import DirectiveError, looks_like_directives, parse_script
 from slurm_hooks.experience import learn
 from slurm_hooks.hook import LONGEST_SUMMARY, unasked
-from slurm_hooks.radctl.groups import Group, Whole
 from slurm_hooks.radctl.main import Site
+from slurm_hooks.radctl.options import JSON, examples
 from slurm_hooks.radd.protocol import encode
 from slurm_hooks.reading import TRES
 from slurm_hooks.sbatch import (
@@ -50,8 +48,6 @@ from slurm_hooks.slurm.view import expand_hostlist
 
 _DAY_S = 86_400
 _SLASH_SINCE = (23, 11)  # 22.05 writes a colon, 24.11 a slash
-_FOOTPRINT_LAYERS = 100
-_PATH = click.Path(path_type=Path)
 
 
 class DecideError(ValueError):
@@ -59,15 +55,18 @@ class DecideError(ValueError):
 
 
 # No short option of its own: click would find it in -Jhello too.
-@click.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
+@click.command(
+    context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]},
+    epilog=examples("radctl decide job.sh", "radctl decide --partition=gpu job.sh --time=1:00:00"),
+)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SBATCH OPTIONS]... SCRIPT [SBATCH OPTIONS]...")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_obj
 def decide(site: Site, words: tuple[str, ...], as_json: bool) -> None:
-    """Tell what would become of a script if it were submitted now; change nothing.
+    """Tell what would become of SCRIPT if it were submitted now.
 
-    Options of sbatch may stand before and behind SCRIPT: radctl decide --partition=gpu job.sh. Variables such as
-    SBATCH_PARTITION count too. Exit code 1 if it would be refused.
+    Nothing is changed. Options of sbatch may stand before and behind SCRIPT, and variables such as SBATCH_PARTITION
+    count too. Exit code 1 if it would be refused.
     """
     script, options = parted(words)
     if not script:
@@ -260,69 +259,4 @@ def _tell(answer: Answer) -> None:
             click.echo(f"  {reason}")
 
 
-@click.group(cls=Group)
-def bench() -> None:
-    """Measure RAD on this machine."""
-
-
-@bench.command("decide")
-@click.argument("summaries", nargs=-1, type=_PATH)
-@click.option("--repeat", type=Whole(10, 100_000), default=500, show_default=True, help="Decisions each.")
-@click.option("--nodes", type=Whole(1, 10_000), default=16, show_default=True, help="Nodes of the cluster.")
-@click.option("--gpus", type=Whole(1, 64), default=8, show_default=True, help="GPUs of a node.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_obj
-def bench_decide(site: Site, *, summaries: tuple[Path, ...], repeat: int, nodes: int, gpus: int, as_json: bool) -> None:
-    """Time from script text to estimate and decision, in one process, for each of SUMMARIES; and what methods cost.
-
-    Without SUMMARIES: made-up networks of up to 600 layers. The estimator's memory and time to load are measured in a
-    process of its own, and beside it GPUMemNet's, with torch too where that is installed.
-    """
-    config = site.load()
-    cases = {path.name: files.read_text(path, config.estimator.max_summary_kib * 1024) for path in summaries}
-    rows = timing.decide(cases or timing.MADE_UP, loading.load_service, config, repeat=repeat, nodes=nodes, gpus=gpus)
-    models_dir = Path(config.estimator.models_dir)
-    names = dict.fromkeys((config.estimator.method, "gpumemnet", footprint.WITH_TORCH))
-    costs = [footprint.measure(name, timing.cnn(_FOOTPRINT_LAYERS), repeat, models_dir) for name in names]
-    known = [cost for cost in costs if cost is not None]
-    if as_json:
-        made = {"repeat": repeat, "nodes": nodes, "gpus": gpus, "compiled": is_compiled()}
-        said = {**made, "rows": [dataclasses.asdict(row) for row in rows]}
-        click.echo(json.dumps({**said, "methods": [dataclasses.asdict(cost) for cost in known]}))
-        return
-    build = "compiled" if is_compiled() else "plain Python"
-    click.echo(f"{repeat} decisions each, {nodes} nodes with {gpus} GPUs, method {config.estimator.method}, {build}")
-    click.echo(f"{'':<35} {'to decision':>19} {'to estimate':>19} {'summary read':>19}")
-    click.echo(f"{'summary':<28} {'layers':>6} " + " ".join([f"{'p50 us':>9} {'p99 us':>9}"] * 3))
-    for row in rows:
-        times = (row.p50_us, row.p99_us, row.estimate_p50_us, row.estimate_p99_us, row.parse_p50_us, row.parse_p99_us)
-        click.echo(f"{row.summary:<28} {row.layers:>6} " + " ".join(f"{time_us:>9.0f}" for time_us in times))
-    click.echo(f"\nalone in a process, cnn-{_FOOTPRINT_LAYERS}, summary to estimate")
-    click.echo(f"{'method':<28} {'load s':>6} {'MiB':>9} {'p50 us':>9} {'p99 us':>9}")
-    for cost in known:
-        click.echo(
-            f"{cost.method:<28} {cost.load_s:>6.2f} {cost.memory_mib:>9.0f} {cost.p50_us:>9.0f} {cost.p99_us:>9.0f}"
-        )
-    if len(known) < len(costs):
-        click.echo(f"{footprint.WITH_TORCH}: torch is not installed")
-
-
-@bench.command("predict")
-@click.option("--repeat", type=Whole(10, 100_000), default=200, show_default=True, help="Predictions.")
-@click.option("--gpus", type=Whole(1, 100_000), default=1000, show_default=True, help="GPUs of the cluster.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_obj
-def bench_predict(site: Site, *, repeat: int, gpus: int, as_json: bool) -> None:
-    """Time of one prediction for a job on many GPUs, with one to three residents each, by the configured predictor."""
-    config = site.load()
-    row = timing.predict(config, repeat=repeat, gpus=gpus)
-    if as_json:
-        click.echo(json.dumps({"repeat": repeat, "model": config.predictor.model, **dataclasses.asdict(row)}))
-        return
-    click.echo(
-        f"one job on {row.gpus} GPUs with {row.residents} residents, predictor {config.predictor.model}: "
-        f"p50 {row.p50_ms:.2f} ms, p99 {row.p99_ms:.2f} ms"
-    )
-
-
-COMMANDS = [bench, decide]
+COMMANDS = [decide]

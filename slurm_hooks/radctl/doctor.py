@@ -12,18 +12,20 @@ import click
 from slurm_hooks import doctor as judge
 from slurm_hooks.doctor_facts import gather
 from slurm_hooks.radctl.main import Site
+from slurm_hooks.radctl.options import JSON, examples
 
 _WIDTH = 24
 
 
-@click.command()
+@click.command(epilog=examples("radctl doctor", "radctl doctor node"))
 @click.argument("role", type=click.Choice(get_args(judge.Role)), required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_obj
 def doctor(site: Site, role: judge.Role | None, as_json: bool) -> None:
-    """Look at a controller or node and say what RAD lacks there; exit code 1 if it lacks anything.
+    """Tell what RAD lacks on a controller or node, and the cure.
 
-    Without ROLE: what Slurm says this machine is. Run it as root: other users do not see everything.
+    Without ROLE: what Slurm says this machine is. Run it as root: other users do not see everything. Exit code 1 if
+    anything is lacking.
     """
     config = site.load()
     facts = gather(config, site.path)

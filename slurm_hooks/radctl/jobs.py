@@ -15,6 +15,8 @@ import click
 from slurm_hooks import report as reporting
 from slurm_hooks.explain import explain as story
 from slurm_hooks.radctl.main import at_most_one
+from slurm_hooks.radctl.options import CSV, JSON, UNTIL, examples
+from slurm_hooks.radctl.options import since as since_option
 from slurm_hooks.report import By, Job, Report, Row
 from slurm_hooks.report_html import page
 from slurm_hooks.slurm.accounting import SlurmAccounting
@@ -62,22 +64,28 @@ def span(since: str, until: str, now: int) -> tuple[int, int]:
     return first, min(last, now)  # what runs has not run until then yet
 
 
-@click.command()
-@click.option("--since", default="7d", show_default=True, help="Start: a date, a time, or how long ago (7d, 12h).")
-@click.option("--until", default="now", show_default=True, help="End, likewise.")
+@click.command(
+    epilog=examples(
+        "radctl report --user alice --since 30d",
+        "radctl report --by account --since 2026-01-01 --until 2026-02-01",
+        "radctl report --by time --html page.html",
+    )
+)
+@since_option("7d")
+@UNTIL
 @click.option("--by", type=click.Choice(get_args(By)), default="user", show_default=True, help="What a row is.")
 @click.option("--user", default="", help="Only this user's jobs.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@JSON
+@CSV
 @click.option(
     "--html",
     is_flag=False,
     flag_value="-",
     metavar="[FILE]",
-    help="Write a page that needs nothing else to FILE, or print it.",
+    help="Write a page to FILE, or print it.",
 )
 def report(*, since: str, until: str, by: By, user: str, as_json: bool, as_csv: bool, html: str | None) -> None:
-    """Tell what sharing did: GPU-hours asked, held and saved, memory, out-of-memory errors."""
+    """Tell what sharing did: jobs, GPU-hours saved, memory."""
     at_most_one(json=as_json, csv=as_csv, html=html is not None)
     now = int(time.time())
     first, last = span(since, until, now)
@@ -94,10 +102,16 @@ def report(*, since: str, until: str, by: By, user: str, as_json: bool, as_csv: 
         _table(made)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "radctl explain 4711",
+        "radctl explain 4711_3     a task of an array",
+        "radctl explain 4711+1     a part of a heterogeneous job",
+    )
+)
 @click.argument("job_id")
 def explain(job_id: str) -> None:
-    """Tell one job's story in plain words (4711, 4711_3 for a task of an array, 4711+1 of a het job)."""
+    """Tell one job's story: asked, estimated, decided, run."""
     accounting = SlurmAccounting()
     # Of several jobs that had one number the last one is meant.
     jobs = list({job.last.job_id: job for job in reporting.put_together(accounting.runs_of(job_id))}.values())

@@ -23,44 +23,42 @@ from slurm_hooks import __version__, config
 PACKAGES = frozenset({"estimator", "predictor", "slurm_hooks"})
 
 
+SECTIONS = JOBS, SITE, MODELS = "Your jobs", "The cluster", "What RAD has learned"
+
+
 @dataclass(frozen=True)
 class Entry:
     """One command of `radctl`.
 
     Attributes:
+        section: where it stands in `radctl --help`.
         modules: modules of this package to import; one of them lists the command in ``COMMANDS``. A group that
             several parts add commands to names them all.
         help: the command's line in `radctl --help`.
     """
 
+    section: str
     modules: tuple[str, ...]
     help: str
 
 
 TABLE: Mapping[str, Entry] = {
-    "bench": Entry(("decide",), "Measure RAD on this machine."),
-    "config": Entry(("config",), "Check rad.toml, print its reference page or an example."),
-    "convert": Entry(("script",), "Print the batch script that does what RAD-RM's TASK.rad does."),
-    "dataset": Entry(("dataset",), "Draw configurations, measure them on a GPU, show what the data set covers."),
-    "decide": Entry(("decide",), "Tell what would become of a script if it were submitted now; change nothing."),
-    "doctor": Entry(
-        ("doctor",), "Look at a controller or node and say what RAD lacks there; exit code 1 if it lacks anything."
-    ),
-    "embed": Entry(("script",), "Put a model summary into a batch script."),
-    "estimate": Entry(("estimate",), "Estimate the GPU memory of a model from its SUMMARY (a file, or - for stdin)."),
-    "evaluate": Entry(("predict", "estimate", "placement"), "Compare what RAD said with what was measured."),
-    "explain": Entry(
-        ("jobs",), "Tell one job's story in plain words (4711, 4711_3 for a task of an array, 4711+1 of a het job)."
-    ),
-    "models": Entry(("estimate",), "List learned models, or go back to the version before."),
-    "profile": Entry(("predict",), "Run COMMAND alone on a GPU for a bounded time and write its profile."),
-    "report": Entry(("jobs",), "Tell what sharing did: GPU-hours asked, held and saved, memory, out-of-memory errors."),
-    "retrain": Entry(("predict", "estimate"), "Fit a model again and install it only if it is no worse."),
-    "summarize": Entry(
-        ("estimate",),
-        "Print a summary of the model that MODULE:FACTORY returns (needs the torch extra; runs that code).",
-    ),
-    "top": Entry(("top",), "Show GPUs, the jobs on them and their shares, live; end with Ctrl-C."),
+    "bench": Entry(SITE, ("bench",), "Measure RAD on this machine."),
+    "config": Entry(SITE, ("config",), "Check rad.toml; print all its keys, or an example."),
+    "convert": Entry(JOBS, ("script",), "Print RAD-RM's task file TASK as a batch script."),
+    "dataset": Entry(MODELS, ("dataset",), "Draw configurations, measure them, show what they cover."),
+    "decide": Entry(JOBS, ("decide",), "Tell what would become of SCRIPT if it were submitted now."),
+    "doctor": Entry(SITE, ("doctor",), "Tell what RAD lacks on a controller or node, and the cure."),
+    "embed": Entry(JOBS, ("script",), "Print SCRIPT with the model's summary inside."),
+    "estimate": Entry(JOBS, ("estimate",), "Estimate the GPU memory of a model from its SUMMARY."),
+    "evaluate": Entry(MODELS, ("predict", "estimate", "placement"), "Compare what RAD said with what was measured."),
+    "explain": Entry(JOBS, ("jobs",), "Tell one job's story: asked, estimated, decided, run."),
+    "models": Entry(MODELS, ("models",), "List learned models, or go back to the version before."),
+    "profile": Entry(MODELS, ("predict",), "Run COMMAND alone on a GPU and write its profile."),
+    "report": Entry(SITE, ("jobs",), "Tell what sharing did: jobs, GPU-hours saved, memory."),
+    "retrain": Entry(MODELS, ("predict", "models"), "Fit a model again, and install it if it is no worse."),
+    "summarize": Entry(JOBS, ("summarize",), "Print a summary of a PyTorch model, for #RAD model=."),
+    "top": Entry(SITE, ("top",), "Show GPUs, the jobs on them and their shares, live."),
 }
 
 
@@ -121,8 +119,10 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands' part of the help from the table, without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, self.table[name].help) for name in self.list_commands(ctx)])
+        for section in SECTIONS:
+            with formatter.section(section):
+                names = [name for name in self.list_commands(ctx) if self.table[name].section == section]
+                formatter.write_dl([(name, self.table[name].help) for name in names])
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any

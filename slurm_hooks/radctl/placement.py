@@ -10,17 +10,24 @@ import click
 
 from slurm_hooks import placement_check as checking
 from slurm_hooks.placement_check import Check, Row
-from slurm_hooks.radctl.groups import Whole, evaluate
+from slurm_hooks.radctl.groups import evaluate
 from slurm_hooks.radctl.jobs import span
 from slurm_hooks.radctl.main import Site, at_most_one
+from slurm_hooks.radctl.options import CSV, JSON, UNTIL, Whole, examples
+from slurm_hooks.radctl.options import since as since_option
 from slurm_hooks.record_text import printable
 from slurm_hooks.report import jobs_of
 from slurm_hooks.slurm.accounting import SlurmAccounting
 
 
-@evaluate.command("placement")
-@click.option("--since", default="30d", show_default=True, help="Start: a date, a time, or how long ago (7d, 12h).")
-@click.option("--until", default="now", show_default=True, help="End, likewise.")
+@evaluate.command(
+    "placement",
+    epilog=examples(
+        "radctl evaluate placement", "radctl evaluate placement --since 2026-01-01 --until 2026-02-01 --csv"
+    ),
+)
+@since_option("30d")
+@UNTIL
 @click.option(
     "--min-seconds",
     type=Whole(1),
@@ -28,11 +35,11 @@ from slurm_hooks.slurm.accounting import SlurmAccounting
     show_default=True,
     help="Shorter runs tell nothing.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@JSON
+@CSV
 @click.pass_obj
 def evaluate_placement(site: Site, *, since: str, until: str, min_seconds: int, as_json: bool, as_csv: bool) -> None:
-    """Compare predicted progress of jobs on shared GPUs with what they made, from the records of jobs."""
+    """Compare predicted with measured progress of jobs that shared."""
     at_most_one(json=as_json, csv=as_csv)
     first, last = span(since, until, int(time.time()))
     least = site.load().predictor.min_progress

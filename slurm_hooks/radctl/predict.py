@@ -31,20 +31,25 @@ from predictor.training import (
     weights_text,
 )
 from predictor.types import WeightsError
-from slurm_hooks.radctl.groups import Number, Whole, evaluate, retrain
+from slurm_hooks.radctl.groups import OWN_MODELS, evaluate, retrain
 from slurm_hooks.radctl.main import Site
+from slurm_hooks.radctl.options import FILE, JSON, NEW_FILE, Number, Whole, examples
 
 LEAST_COLOCATIONS = 30  # a judgement: a handful says little of which weights are better
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@evaluate.command("interference")
+@evaluate.command(
+    "interference", epilog=examples("radctl evaluate interference --train training.csv --test testing.csv")
+)
 @click.option("--train", type=FILE, required=True, help="Measured colocations to fit to (CSV).")
 @click.option("--test", type=FILE, required=True, help="Measured colocations to be judged on (CSV).")
 @click.option("--model", type=click.Choice(NAMES), default="rad", show_default=True, help="What chooses.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def evaluate_interference(train: Path, test: Path, model: str, as_json: bool) -> None:
-    """Fraction of the best possible throughput sum that a model's choice of neighbours reaches."""
+    """Judge how well a model chooses a job's neighbours.
+
+    Told is what part of the best possible throughput sum its choices reach.
+    """
     result = evaluate_files(train, test, model)
     r2 = None if math.isnan(result.r2) else round(result.r2, 6)
     if as_json:
@@ -55,25 +60,22 @@ def evaluate_interference(train: Path, test: Path, model: str, as_json: bool) ->
     click.echo(f"{model}: {result.oracle_fraction:.3f} of the oracle over {result.n_targets} targets, {fit}")
 
 
-@retrain.command("interference")
+@retrain.command("interference", epilog=examples("radctl retrain interference --data measurements"))
 @click.option(
     "--data",
     type=click.Path(exists=True, path_type=Path),
     required=True,
     help="Folder of measurements (scripts/collect_interference finish), or a CSV in the artifact's columns.",
 )
-@click.option("--model", type=click.Choice(list(TRAINERS)), default="rad", show_default=True)
-@click.option(
-    "--models-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the installed weights [default: models_dir of rad.toml's predictor, where radd looks].",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--model", type=click.Choice(list(TRAINERS)), default="rad", show_default=True, help="What is fitted.")
+@OWN_MODELS
+@JSON
 @click.pass_obj
 def retrain_interference(site: Site, *, data: Path, model: str, models_dir: Path | None, as_json: bool) -> None:
-    """Fit the predictor to measured colocations; install it only if it is no worse on families left out.
+    """Fit the predictor to measured colocations.
 
-    Fewer than 30 colocations are refused: so few say little of which is better.
+    It is installed only if it is no worse than the installed one on families of models that are left out. Fewer than 30
+    colocations are refused: so few say little of which is better.
     """
     models_dir = models_dir or Path(site.load().predictor.models_dir)
     colocations = load_measured(data)
@@ -125,16 +127,26 @@ def _install(path: Path, text: str) -> None:
         Path(name).unlink(missing_ok=True)
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
-@click.option(
-    "--output", type=click.Path(dir_okay=False, path_type=Path), help="File for the profile (default: stdout)."
+@click.command(
+    context_settings={"ignore_unknown_options": True},
+    epilog=examples(
+        "radctl profile --output net.json python train.py",
+        'radctl profile --marker "^step" --seconds 10 python -u train.py',
+    ),
 )
+@click.option("--output", type=NEW_FILE, help="File for the profile [default: standard output].")
 @click.option("--seconds", type=Number(1, 600), default=20.0, show_default=True, help="Measured time.")
 @click.option("--warm-up", type=Number(0, 3600), default=60.0, show_default=True, help="Longest wait before it.")
 @click.option("--marker", help="Regular expression; each line of output in which it is found is one iteration.")
-@click.option("--kernels", type=click.Choice(["none", "torch", "ncu"]), default="none", show_default=True)
+@click.option(
+    "--kernels",
+    type=click.Choice(["none", "torch", "ncu"]),
+    default="none",
+    show_default=True,
+    help="Who looks at kernels.",
+)
 @click.option("--gpu", type=Whole(0), default=0, show_default=True, help="NVML index of the GPU.")
-@click.option("--name", default="", help="What the profile is called (default: the program).")
+@click.option("--name", default="", help="What the profile is called [default: the program].")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def profile(
     *,
@@ -147,9 +159,10 @@ def profile(
     name: str,
     command: tuple[str, ...],
 ) -> None:
-    """Run COMMAND alone on a GPU for a bounded time and write its profile.
+    """Run COMMAND alone on a GPU and write its profile.
 
-    COMMAND calls predictor.hook.iteration() once an iteration, or prints a line that --marker finds.
+    COMMAND calls predictor.hook.iteration() once an iteration, or prints a line that --marker finds. It is ended when
+    the measured time is over.
     """
     request = Request(
         command, seconds=seconds, warm_up_s=warm_up, kernels=cast("Kernels", kernels), name=name

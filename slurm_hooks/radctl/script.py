@@ -20,20 +20,21 @@ from slurm_hooks.directives import (
     parse_script,
 )
 from slurm_hooks.radctl.main import Site
+from slurm_hooks.radctl.options import examples
 
 _PATH = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(epilog=examples("radctl embed job.sh | sbatch", "radctl embed --in-place --summary net.txt job.sh"))
 @click.argument("script", type=_PATH)
 @click.option("--summary", type=_PATH, help="The summary [default: what the script's model= names].")
 @click.option("-i", "--in-place", is_flag=True, help="Change SCRIPT itself instead of printing the new one.")
 @click.pass_obj
 def embed(site: Site, script: Path, summary: Path | None, in_place: bool) -> None:
-    """Put a model summary into a batch script.
+    """Print SCRIPT with the model's summary inside.
 
-    Prints SCRIPT with the summary between #RAD summary-begin and #RAD summary-end; a summary that it already holds is
-    replaced. A path is relative to the current directory, as it is for sbatch. Try: radctl embed job.sh | sbatch
+    The summary stands between #RAD summary-begin and #RAD summary-end; one that is there already is replaced. A path is
+    relative to the current directory, as it is for sbatch.
     """
     text = files.read_text(script, files.MAX_SCRIPT_BYTES)
     try:
@@ -54,13 +55,10 @@ def embed(site: Site, script: Path, summary: Path | None, in_place: bool) -> Non
     _write(made, script if in_place else None)
 
 
-@click.command()
+@click.command(epilog=examples("radctl convert task.rad > task.sh"))
 @click.argument("task", type=_PATH)
 def convert(task: Path) -> None:
-    """Print the batch script that does what RAD-RM's TASK.rad does.
-
-    Try: radctl convert task.rad > task.sh
-    """
+    """Print RAD-RM's task file TASK as a batch script."""
     try:
         made = rad_file.convert(files.read_text(task, files.MAX_SCRIPT_BYTES), task.stem)
     except rad_file.RadFileError as error:

@@ -19,8 +19,8 @@ from slurm_hooks import top as view_of
 from slurm_hooks.cluster import ClusterView
 from slurm_hooks.config import Config
 from slurm_hooks.monitor import client
-from slurm_hooks.radctl.groups import Number
 from slurm_hooks.radctl.main import Site
+from slurm_hooks.radctl.options import JSON, Number, examples
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError
 from slurm_hooks.top import Line
 
@@ -32,14 +32,17 @@ class PartitionError(ValueError):
     """A partition that Slurm does not have; the message says which it has."""
 
 
-@click.command()
+@click.command(epilog=examples("radctl top --partition gpu", "radctl top --once"))
 @click.option("--partition", default="", help="Only this partition's GPUs.")
 @click.option("--interval", type=Number(1, 3600), default=5, show_default=True, help="Seconds between looks.")
-@click.option("--once", is_flag=True, help="Look once and end; so it is where there is no terminal.")
-@click.option("--json", "as_json", is_flag=True, help="Look once and print JSON.")
+@click.option("--once", is_flag=True, help="Look once and end.")
+@JSON
 @click.pass_obj
 def top(site: Site, partition: str, interval: float, once: bool, as_json: bool) -> None:
-    """Show GPUs, the jobs on them and their shares, live; end with Ctrl-C."""
+    """Show GPUs, the jobs on them and their shares, live.
+
+    Ctrl-C ends it. Where there is no terminal, and with --json, it looks once.
+    """
     config = site.load()
     slurm = SlurmCommands(config.radd.command_timeout_s)
     served = (partition,) if partition else tuple(config.partitions)

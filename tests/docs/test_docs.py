@@ -44,7 +44,7 @@ def _problem(words: list[str]) -> str:
     command: click.Command = cli
     known = {option for parameter in cli.params for option in parameter.opts} | {"-h", "--help"}
     for word in words:
-        if word.startswith("-"):
+        if word.startswith("-") and word != "-":
             name = word.partition("=")[0]
             if name not in known:
                 return f"{command.name} has no option {name}"
@@ -83,6 +83,20 @@ def test_every_command_is_documented() -> None:
     text = (ROOT / "docs/radctl.md").read_text()
     for name in cli.list_commands(click.Context(cli)):
         assert f"`radctl {name}" in text, name
+
+
+def _leaves(group: click.Group) -> Iterator[click.Command]:
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        yield from _leaves(command) if isinstance(command, click.Group) else (command,)
+
+
+def test_every_command_tells_its_options_and_gives_examples_that_exist() -> None:
+    for command in _leaves(cli):
+        assert [option.name for option in command.params if isinstance(option, click.Option) and not option.help] == []
+        examples = [words.split() for words in _COMMAND.findall((command.epilog or "").replace("Examples:", ""))]
+        assert [problem for words in examples if (problem := _problem(words))] == []
 
 
 @pytest.mark.parametrize("script", ["demo", "install", "test"])

@@ -23,7 +23,7 @@ def _group(error: Exception) -> click.Command:
     def broken() -> None:
         raise error
 
-    group = main.LazyGroup(name="radctl", table={"broken": main.Entry(("x",), "Break.")})
+    group = main.LazyGroup(name="radctl", table={"broken": main.Entry(main.JOBS, ("x",), "Break.")})
     group.get_command = lambda ctx, cmd_name: broken  # type: ignore[method-assign]
     return group
 

@@ -1,0 +1,59 @@
+"""`radctl summarize`: a summary of a model, made by running its code. Writes stdout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from estimator.faketensor import is_lazy
+from estimator.summarize import summary_of, table_of
+from slurm_hooks.radctl.options import Whole, examples
+from slurm_hooks.radctl.own_code import INPUT_SIZE, INPUTS, NO_TABLE, SEQ_LEN, apart, inputs_of, maker, size_of
+
+_NO_PRINT = "print(model) of your own program makes a summary too, or torchinfo in it"
+_LAZY = (
+    "lazy layers know their sizes once something has gone in: add --input-size 3x224x224, --seq-len 512 or --inputs, "
+    "or let the factory call the model once"
+)
+
+
+@click.command(
+    epilog=examples(
+        "radctl summarize torchvision.models:resnet50 --input-size 3x224x224 > resnet50.txt",
+        "radctl summarize mynet:make_model --seq-len 512 --batch-size 8 > mynet.txt",
+        "radctl summarize mynet:make_model --inputs mynet:make_batch > mynet.txt",
+    )
+)
+@click.argument("place", metavar="MODULE:FACTORY")
+@INPUT_SIZE
+@SEQ_LEN
+@INPUTS
+@click.option("--batch-size", type=Whole(2, 10**6), default=32, show_default=True, help="Of the table.")
+def summarize(place: str, *, input_size: str | None, seq_len: int | None, fed: str | None, batch_size: int) -> None:
+    """Print a summary of a PyTorch model, for #RAD model=.
+
+    MODULE is as in an import: mynet for mynet.py of this directory. FACTORY takes no arguments and returns the model; a
+    model does too. That code is run, with the torch extra. Without options the summary is the module's print; with
+    --input-size, --seq-len or --inputs it is a table of every call with its shapes, which says most.
+
+    --inputs names a function, for what takes more than one thing: of a batch size it returns a tensor, a tuple of
+    arguments, or a dict of named ones, with labels where the model takes them.
+    """
+    size = size_of(input_size)
+    said = [each is not None for each in (size, seq_len, fed)]
+    if sum(said) > 1:
+        raise click.UsageError("give one of --input-size, --seq-len and --inputs: each says all that goes in")
+    with apart(place, NO_TABLE if any(said) else _NO_PRINT):
+        make = maker(place)
+        text = table_of(make, inputs_of(fed, size, seq_len), batch_size) if any(said) else _printed(place, make())
+    click.echo(text)
+
+
+def _printed(place: str, model: Any) -> str:
+    if is_lazy(model):
+        raise click.ClickException(f"{place} cannot be printed: {_LAZY}")
+    return summary_of(model)
+
+
+COMMANDS = [summarize]
