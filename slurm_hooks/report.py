@@ -17,6 +17,7 @@ from datetime import datetime, tzinfo
 from typing import Any, Literal
 
 from slurm_hooks.cluster import SHARES_PER_GPU
+from slurm_hooks.gres import DEVICE_TYPE
 from slurm_hooks.records import Record, Run, decode, with_earlier
 from slurm_hooks.slurm.accounting import JobRun
 
@@ -27,7 +28,7 @@ JOULES_PER_KWH = 3_600_000
 # or as it ended, and then counts how often it was queued again.
 _LAST_STATES = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE"})
 _CLOCKS_DIFFER_S = 60  # an Epilog's clock and slurmctld's
-_ASKED = re.compile(r"(?:^|,)gpu(?::(?=[\w.+-]*[A-Za-z])[\w.+-]+)?(?::(\d{1,4}))?(?=,|$)")
+_ASKED = re.compile(rf"(?:^|,)gpu(?::{DEVICE_TYPE})?(?::(\d{{1,4}}))?(?=,|$)")
 
 
 @dataclass(frozen=True)

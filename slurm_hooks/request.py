@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 from estimator.breath import OFTEN, breathe
 from slurm_hooks.cluster import ALL_MEMORY, SlurmPartition
+from slurm_hooks.gres import DEVICE_TYPE
 
 UNLIMITED: Final = "unlimited"  # a time limit
 _OF_GPUS: Final = ("--gres", "--gpus", "-per-gpu", " -G", "--gpu-bind", "gres/gpu", "gres:gpu")
-_TYPE: Final = r"(?=[\w.+-]*[A-Za-z])[\w.+-]+"  # read once, however long it is
 _CPUS: Final = re.compile(r"cpu[:=]")
-_GRES: Final = re.compile(rf"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::({_TYPE}))?(?:[:=](\d{{1,9}}))?$")
+_GRES: Final = re.compile(rf"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::({DEVICE_TYPE}))?(?:[:=](\d{{1,9}}))?$")
 
 # Options by which users say which nodes will do and of which the view of the cluster tells nothing, and the job
 # descriptor's fields that hold them.

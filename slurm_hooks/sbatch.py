@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from slurm_hooks.directives import leading_block
+from slurm_hooks.gres import DEVICE_TYPE
 from slurm_hooks.hook import sent
 from slurm_hooks.request import NODE_OPTIONS, UNLIMITED
 from slurm_hooks.slurm.view import expand_hostlist, seconds
@@ -84,7 +85,7 @@ _SPACES = f"{_BLANKS}\n"
 _FOREIGN = re.compile(r"^#(PBS|BSUB)", re.MULTILINE)
 _MIB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 _A_DAY_S = 86_400
-_TYPED = re.compile(r"(?:gres[:/])?(?:gpu|mps):((?=[\w.+-]*[A-Za-z])[\w.+-]+)")
+_TYPED = re.compile(rf"(?:gres[:/])?(?:gpu|mps):({DEVICE_TYPE})")
 _COUNT = re.compile(r"[0-9]{1,9}")
 _YES = re.compile(r"|yes|\s*[+-]?0*[1-9]\d*", re.IGNORECASE)
 _NO_VARIABLES: Mapping[str, str] = {}

@@ -9,6 +9,7 @@ from ``squeue`` with chosen columns: its ``--json`` ignores filters on 22.05 and
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -26,6 +27,7 @@ from slurm_hooks.cluster import (
     SlurmPartition,
     with_arrivals,
 )
+from slurm_hooks.gres import counted
 from slurm_hooks.records import decode
 from slurm_hooks.shares import FULL_THREADS
 from slurm_hooks.slurm import squeue
@@ -48,14 +50,8 @@ _NOT_FOR_ROOM = re.compile(
 )
 _USABLE_STATES = ("IDLE", "MIXED", "ALLOCATED")
 _UNUSABLE_FLAGS = ("DRAIN", "DOWN", "NOT_RESPONDING", "MAINT", "FAIL", "REBOOT", "POWER", "RESERVED", "PLANNED_DRAIN")
-# A type may begin with a digit, as that of a MIG instance does (1g.18gb), and has a letter.
-_TYPE = r"(?=[\w.+-]*[A-Za-z])[\w.+-]+"
-_COUNT = r"\d{1,18}"
-_GRES_ITEM = re.compile(rf"(gpu|mps)(?::({_TYPE}))?:({_COUNT})")
-_ALLOC_ITEM = re.compile(rf"gres/(gpu|mps)(?::({_TYPE}))?=({_COUNT})")
 _HOSTS = re.compile(r"([^,\[\]]*)(?:\[([\d,-]+)\])?([^,\[\]]*)(?:,|$)")
 _MOST_HOSTS = 10_000
-_ASKED_ITEM = re.compile(r"(?:gres[:/])?mps(?::([A-Za-z][\w.-]*))?:(\d+)")
 _ASKED_GPU = re.compile(r"(?:^|[,:/])gpu(?:$|[,:=])")
 _JOB_DEFAULTS = re.compile(r"^JobDefaults\s+= (.*)$", re.MULTILINE)
 _CLI_FILTERS = re.compile(r"^CliFilterPlugins\s+= (.*)$", re.MULTILINE)
@@ -240,7 +236,7 @@ def _node(fields: Mapping[str, str], gpus: tuple[Gpu, ...], whole: tuple[Gpu, ..
         free_memory_mib=total - _int(fields.get("AllocMem")),
         gpus=gpus,
         instances=instances,
-        shares=any(kind == "mps" and int(count) for kind, _, count in _GRES_ITEM.findall(fields.get("Gres", ""))),
+        shares=any(kind == "mps" and count for kind, _, count in counted(fields.get("Gres", ""))),
         memory_mib=total,
         threads=_cpus_per_core(fields),
         owner=fields.get("Owner", "").partition("(")[0].replace("N/A", ""),
@@ -266,14 +262,14 @@ def _gpus(fields: Mapping[str, str]) -> tuple[tuple[Gpu, ...], tuple[Gpu, ...], 
     first: dict[str, int] = {}
     shares: set[str] = set()
     number = 0
-    for kind, device, count in _GRES_ITEM.findall(fields.get("Gres", "")):
+    for kind, device, count in counted(fields.get("Gres", "")):
         if kind == "gpu":
             if device:
                 first.setdefault(device, number)
-                counts[device] = counts.get(device, 0) + int(count)
+                counts[device] = counts.get(device, 0) + count
             if not mig.profile(device):  # how many GPUs have instances is not told
-                number += int(count)
-        elif device and int(count) >= SHARES_PER_GPU:
+                number += count
+        elif device and count >= SHARES_PER_GPU:
             shares.add(device)
     instances = frozenset(device for device in counts if mig.profile(device))
     alone = [device for device, count in counts.items() if count == 1 and device not in instances]
@@ -291,39 +287,25 @@ def build(
     can_retype: bool,
 ) -> ClusterView:
     """Put nodes, queue and running jobs together."""
-    holders: dict[tuple[str, str], list[Resident]] = {}
-    opaque: set[str] = set()
-    for row in residents:
-        held = _ALLOC_ITEM.findall(row.allocated)
-        typed = [item for item in held if item[1]]
-        if held and not typed:
-            # AccountingStorageTRES names no types, so nobody can tell which of the node's devices the job holds.
-            opaque.update(expand_hostlist(row.nodes))
-        for kind, device, count in typed:
-            share = SHARES_PER_GPU if kind == "gpu" else int(count)
-            for name in expand_hostlist(row.nodes):
-                holders.setdefault((name, device), []).append(_resident(row, share))
+    holders, opaque = _holders(residents)
     waiting_jobs = [job for job in jobs if not job.reasons.isdisjoint(_WAITING_REASONS)]
-    waiting: dict[str, int] = {}
-    for job in waiting_jobs:
-        for partition in job.partition.split(","):
-            waiting[partition] = waiting.get(partition, 0) + 1
+    waiting = Counter(partition for job in waiting_jobs for partition in job.partition.split(","))
     at_limit = {job.job_id: job.user for job in jobs if any(map(_AT_LIMIT.match, job.reasons))}
     pinned = tuple(
-        PinnedJob(job.job_id, device, int(count), job.nodes)
+        PinnedJob(job.job_id, device, count, job.nodes)
         for job in jobs
         if not all(map(_NOT_FOR_ROOM.match, job.reasons))
-        for device, count in _ASKED_ITEM.findall(job.asked)
+        for device, count in _shares(job)
         if device
     )
-    stuck = tuple(job.job_id for job in jobs if job.reasons == {_NO_NODE_COULD} and _ASKED_ITEM.search(job.asked))
-    spoken_for: dict[tuple[str, str], int] = {}
+    stuck = tuple(job.job_id for job in jobs if job.reasons == {_NO_NODE_COULD} and _shares(job))
+    spoken_for: Counter[tuple[str, str]] = Counter()
     for pin in pinned:
         if pin.job_id in at_limit:  # it takes nothing, whatever comes free
             continue
         # One that does not name one node will take its shares on whichever comes free: it counts on each.
         name = "" if any(c in pin.nodes for c in "[,") else pin.nodes
-        spoken_for[name, pin.type] = spoken_for.get((name, pin.type), 0) + pin.share
+        spoken_for[name, pin.type] += pin.share
     made = []
     for node in nodes:
         gpus, whole = (
@@ -336,6 +318,27 @@ def build(
     view = ClusterView(taken, tuple(made), waiting, len(waiting_jobs), pinned, lacking, stuck, can_retype=can_retype)
     view = replace(view, at_limit=frozenset(at_limit.values()))
     return with_arrivals(view, filter(None, map(_about_to_start, jobs)))
+
+
+def _shares(job: JobRow) -> list[tuple[str, int]]:
+    """Shares that a job asks for, by device type."""
+    return [(device, count) for kind, device, count in counted(job.asked) if kind == "mps"]
+
+
+def _holders(residents: Iterable[ResidentRow]) -> tuple[dict[tuple[str, str], list[Resident]], set[str]]:
+    """Jobs that hold a GPU, by its node and type, and nodes that run jobs of which nobody can tell which they hold."""
+    holders: dict[tuple[str, str], list[Resident]] = {}
+    opaque: set[str] = set()
+    for row in residents:
+        held = counted(row.allocated)
+        typed = [item for item in held if item[1]]
+        if held and not typed:  # AccountingStorageTRES names no types
+            opaque.update(expand_hostlist(row.nodes))
+        for kind, device, count in typed:
+            share = SHARES_PER_GPU if kind == "gpu" else count
+            for name in expand_hostlist(row.nodes):
+                holders.setdefault((name, device), []).append(_resident(row, share))
+    return holders, opaque
 
 
 def _held(gpu: Gpu, holders: Sequence[Resident], spoken_for: Mapping[tuple[str, str], int]) -> Gpu:
@@ -352,8 +355,8 @@ def _about_to_start(job: JobRow) -> Arrival | None:
     """
     if "None" not in job.reasons:
         return None
-    asked = [(device, count) for device, count in _ASKED_ITEM.findall(job.asked) if not device]
-    share = sum(int(count) for _, count in asked) or (SHARES_PER_GPU if _ASKED_GPU.search(job.asked) else 0)
+    untyped = sum(count for device, count in _shares(job) if not device)
+    share = untyped or (SHARES_PER_GPU if _ASKED_GPU.search(job.asked) else 0)
     if share and job.array:
         share = SHARES_PER_GPU
     partitions = frozenset(job.partition.split(","))

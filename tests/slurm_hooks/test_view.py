@@ -200,6 +200,7 @@ def test_tasks_that_wait_for_different_reasons_count_for_each_of_them() -> None:
 
     assert seen("gres:mps:g2:30", "JobHeldUser,Resources").pinned == (PinnedJob(9, "g2", 30),)
     assert seen("gres:mps:g2:30", "JobHeldUser,Dependency").pinned == ()
+    assert seen("gres/mps:2080ti:30", "Resources").pinned == (PinnedJob(9, "2080ti", 30),)
     assert seen("gres:mps:30", "Resources,QOSMaxJobsPerUserLimit").at_limit == {"bob"}
     assert floating_in(seen("gres:mps:30", "Resources,None"), "gpu").shares == 100
     assert seen("gres:mps:30", "BadConstraints").held == (9,)
