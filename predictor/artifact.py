@@ -57,6 +57,16 @@ class Colocation:
     sides: tuple[Side, ...]
 
     @property
+    def profiles(self) -> tuple[Profile, ...]:
+        """Every side's exclusive metrics."""
+        return tuple(side.profile for side in self.sides)
+
+    @property
+    def progress(self) -> tuple[float, ...]:
+        """Every side's progress, at most 1: what is over it is noise."""
+        return tuple(min(side.progress, 1.0) for side in self.sides)
+
+    @property
     def throughput_sum(self) -> float:
         """Sum of the sides' throughputs in their own units: what KACE maximises."""
         return sum(side.throughput for side in self.sides)

@@ -71,7 +71,7 @@ def pair_features(profiles: Sequence[Profile]) -> Floats:
 
 def features_of(colocations: Sequence[Colocation]) -> Floats:
     """Features of many colocations, shape (colocations, 10)."""
-    return np.array([pair_features([side.profile for side in row.sides]) for row in colocations])
+    return np.array([pair_features(row.profiles) for row in colocations])
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def fit_predictor(colocations: Sequence[Colocation]) -> KacePredictor:
     features: list[Floats] = []
     target: list[float] = []
     for row in colocations:
-        values = metrics_of([side.profile for side in row.sides])
+        values = metrics_of(row.profiles)
         total = np.where(np.isnan(values), fill, values).sum(axis=0)
         total[len(SUMMED) :] /= len(row.sides)
         features.append(total)
@@ -212,7 +212,7 @@ def fit_predictor(colocations: Sequence[Colocation]) -> KacePredictor:
     predictor = KacePredictor(model, fill, 0.0)
     errors: list[float] = []
     for row in colocations:
-        found = predictor.predict(row.sides[0].profile, [side.profile for side in row.sides[1:]])
+        found = predictor.predict(row.profiles[0], row.profiles[1:])
         errors.extend(side.progress - found.candidate for side in row.sides)
     return KacePredictor(model, fill, float(np.std(errors)))
 

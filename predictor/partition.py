@@ -41,7 +41,7 @@ class Partitioned:
     @property
     def default_progress(self) -> Floats:
         """Progress of both sides without a partition, shape (2,), at most 1."""
-        return np.array([min(side.progress, 1.0) for side in self.default.sides])
+        return np.array(self.default.progress)
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class PartitionModel:
         """Choose both numbers by the least mean absolute error."""
         self.predictor = predictor
         # What is predicted without partitions does not depend on either number, each factor of the law on one.
-        without = [_without(predictor, _profiles(group)) for group in groups]
-        alone = {scale: [limited(scale, _profiles(group), group.shares) for group in groups] for scale in DEMANDS}
+        without = [_without(predictor, group.default.profiles) for group in groups]
+        alone = {scale: [limited(scale, group.default.profiles, group.shares) for group in groups] for scale in DEMANDS}
         beside = {
             remains: [known ** felt(remains, group.shares) for group, known in zip(groups, without, strict=True)]
             for remains in REMAINS
@@ -86,12 +86,7 @@ class PartitionModel:
 
 
 def _without(predictor: Predictor, jobs: Sequence[Profile]) -> Floats:
-    found = predictor.predict(jobs[0], jobs[1:])
-    return np.array([found.candidate, *found.residents])
-
-
-def _profiles(group: Partitioned) -> list[Profile]:
-    return [side.profile for side in group.default.sides]
+    return np.array(predictor.predict(jobs[0], jobs[1:]).sides)
 
 
 def partitioned_pairs(runs: Sequence[Run]) -> tuple[Partitioned, ...]:
@@ -125,7 +120,7 @@ def alone(runs: Sequence[Run]) -> dict[int, float]:
     found: dict[int, list[float]] = {}
     for run in runs:
         if run.method == "mps" and len(run.threads) == 1:
-            found.setdefault(run.threads[0], []).append(min(run.colocation.sides[0].progress, 1.0))
+            found.setdefault(run.threads[0], []).append(run.colocation.progress[0])
     return {percentage: float(np.mean(each)) for percentage, each in found.items()}
 
 
@@ -157,7 +152,7 @@ def _groups(runs: Sequence[Run], wanted: Callable[[int, int], bool]) -> list[Par
         default = plain.get((session, method, one, two)) or _turned(plain.get((session, method, two, one)))
         if default is not None:
             shares = tuple((run.threads[0], run.threads[1]) for run in listed)
-            progress = [[min(side.progress, 1.0) for side in run.colocation.sides] for run in listed]
+            progress = [run.colocation.progress for run in listed]
             groups.append(Partitioned(default, shares, np.array(progress)))
     return groups
 
@@ -182,7 +177,7 @@ def sliced_pairs(runs: Sequence[Run]) -> tuple[TwoWays, ...]:
     for run in runs:
         both = plain.get((run.session, frozenset(side.workload for side in run.colocation.sides)))
         if run.method == "slicing" and len(run.threads) == 2 and both is not None:
-            one, two = ([min(side.progress, 1.0) for side in row.sides] for row in (both, run.colocation))
+            one, two = both.progress, run.colocation.progress
             names = (run.colocation.sides[0].workload, run.colocation.sides[1].workload)
             found.append(TwoWays(names, sum(one), min(one), sum(two), min(two)))
     return tuple(found)
@@ -219,7 +214,7 @@ def compare(
             kept = [row for row in pairs if not any(family(side.workload) in group.families for side in row.sides)]
             trained[group.families] = train(kept)
         model = PartitionModel().fit(strangers, trained[group.families])
-        predicted = model.predict([side.profile for side in group.default.sides], group.shares)
+        predicted = model.predict(group.default.profiles, group.shares)
         errors.append(np.abs(predicted - group.progress))
         for name, value in chosen(group, predicted).items():
             taken.setdefault(name, []).append(value)

@@ -7,8 +7,6 @@ ends the group when the time is over. Writes nothing but a trace in a temporary 
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import math
 import os
 import re
@@ -22,11 +20,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol
+from typing import IO, Literal, Protocol
 
+from predictor import ncu
 from predictor.counters import Counters, Source
 from predictor.hook import MARKER, MARKER_VARIABLE, TRACE_ITERATIONS, TRACE_VARIABLE
-from predictor.trace import LONG_US, kernel_metrics, kernel_shapes, read_trace
+from predictor.trace import kernel_metrics, kernel_shapes, read_trace
 from predictor.types import KernelMetrics, Profile, ProfileError
 
 Kernels = Literal["none", "torch", "ncu"]
@@ -36,19 +35,7 @@ LEAST_SMACT = 5e-4
 """What an idle GPU's counters may show."""
 SETTLE_S = 2.0
 """From the first iterations to the measured window: until the host runs as far ahead of the GPU as it will."""
-NCU_LAUNCHES = 500
 NCU_S = 300.0
-NCU_METRICS: Mapping[str, str] = {
-    "gpu__time_duration.sum": "ns",
-    "launch__grid_size": "grid",
-    "launch__block_size": "block",
-    "launch__registers_per_thread": "registers",
-    "launch__shared_mem_per_block_static": "shared",
-    "launch__waves_per_multiprocessor": "waves",
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "sm",
-    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": "dram",
-    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": "memory",
-}
 
 
 @dataclass(frozen=True)
@@ -130,7 +117,7 @@ def profile_command(request: Request, counters: Exclusive, say: Callable[[str], 
             kernel = _from_trace(trace, rate)
         elif request.kernels == "ncu":
             say("running again under Nsight Compute")
-            kernel = from_ncu(_ncu(request, environment, Path(folder) / "ncu.csv", say))
+            kernel = ncu.kernel_metrics(_under_ncu(request, environment, Path(folder) / "ncu.csv", say))
     used_mib = max(measured.used_mib - idle_mib, 0.0) if math.isfinite(idle_mib) else measured.used_mib
     return _profile(request, replace(measured, used_mib=used_mib), rate, kernel)
 
@@ -306,35 +293,14 @@ def _from_trace(path: Path, rate: float) -> KernelMetrics:
     return KernelMetrics(**numbers, launches_per_s=per_iteration * rate, shapes=kernel_shapes(trace.kernels))
 
 
-def _ncu(request: Request, environment: Mapping[str, str], log: Path, say: Callable[[str], None]) -> str:
+def _under_ncu(request: Request, environment: Mapping[str, str], log: Path, say: Callable[[str], None]) -> str:
     """Run the command under Nsight Compute, which ends it after some hundred launches, and return its raw page."""
     if shutil.which("ncu") is None:
         raise ProfileError("ncu is not installed: use --kernels torch, or install Nsight Compute")
-    command = [
-        "ncu",
-        "--csv",
-        "--page",
-        "raw",
-        "--log-file",
-        str(log),
-        "--clock-control",
-        "none",
-        "--target-processes",
-        "all",
-        "--launch-skip",
-        str(NCU_LAUNCHES),
-        "--launch-count",
-        str(NCU_LAUNCHES),
-        "--kill",
-        "yes",
-        "--metrics",
-        ",".join(NCU_METRICS),
-        *request.command,
-    ]
     limit = request.warm_up_s + request.seconds + NCU_S
     begun = told = time.monotonic()
     watched = _Watched(_compile(request.marker))
-    with _started(replace(request, command=tuple(command)), environment) as (_process, output):
+    with _started(replace(request, command=ncu.command(request.command, log)), environment) as (_process, output):
         while _read(output, watched, min(begun + limit, time.monotonic() + 0.5)):
             now = time.monotonic()
             if now - begun > limit:
@@ -343,52 +309,3 @@ def _ncu(request: Request, environment: Mapping[str, str], log: Path, say: Calla
                 told = now
                 say(f"Nsight Compute at work for {now - begun:.0f} s")
     return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-
-
-def from_ncu(text: str) -> KernelMetrics:
-    """Kernel metrics from Nsight Compute's raw CSV page, weighted by duration.
-
-    Raises:
-        ProfileError: the text holds no profiled kernel.
-    """
-    start = text.find('"ID"')
-    rows = list(csv.DictReader(io.StringIO(text[start:]))) if start >= 0 else []
-    table = []
-    for row in rows[1:]:  # the first row holds units
-        try:
-            table.append({short: float(str(row[name]).replace(",", "")) for name, short in NCU_METRICS.items()})
-        except (KeyError, ValueError):
-            continue
-    total = sum(row["ns"] for row in table)
-    if not table or total <= 0:
-        raise ProfileError(
-            "Nsight Compute profiled no kernel: does the workload launch any, and may you read counters?"
-        )
-
-    def weighted(value: Callable[[dict[str, float]], float]) -> float:
-        return sum(row["ns"] * value(row) for row in table) / total
-
-    long = sum(1 for row in table if row["ns"] > 1e3 * LONG_US)
-    return KernelMetrics(
-        threads=weighted(lambda row: row["grid"] * row["block"]),
-        registers=weighted(lambda row: row["grid"] * row["block"] * row["registers"]),
-        static_shared_bytes=weighted(lambda row: row["shared"]),
-        sm_throughput=weighted(lambda row: row["sm"]) / 100.0,
-        dram_throughput=weighted(lambda row: row["dram"]) / 100.0,
-        memory_throughput=weighted(lambda row: row["memory"]) / 100.0,
-        mean_us=total / len(table) / 1e3,
-        turn_us=weighted(lambda row: row["ns"]) / 1e3,
-        blocking_us=sum(row["ns"] * row["waves"] / (1.0 + row["waves"]) for row in table) / len(table) / 1e3,
-        long_ratio=long / max(len(table) - long, 1),
-        shapes=kernel_shapes([(row["ns"] / 1e3, _as_traced(row)) for row in table]),
-    )
-
-
-def _as_traced(row: Mapping[str, float]) -> dict[str, Any]:
-    """A row of Nsight Compute in the words of a profiler's trace."""
-    return {
-        "grid": [row["grid"]],
-        "block": [row["block"]],
-        "registers per thread": row["registers"],
-        "shared memory": row["shared"],
-    }

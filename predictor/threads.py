@@ -103,7 +103,7 @@ def choose(
         goal: ``sum``: the highest sum of progress; ``max-min``: the highest progress of the slowest.
     """
     shares = [(percentage, *residents) for percentage in CHOICES]
-    progress = law.progress(jobs, np.array([said.candidate, *said.residents]), shares)
+    progress = law.progress(jobs, np.array(said.sides), shares)
     value = progress.sum(axis=1) if goal == "sum" else progress.min(axis=1)
     index = int(np.argmax(value - np.where(np.array(CHOICES) == ALL, 0.0, WORTH)))
     found = progress[index]

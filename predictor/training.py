@@ -118,9 +118,9 @@ def errors_of(predictor: Predictor, colocations: Sequence[Colocation]) -> tuple[
     errors: list[float] = []
     stated: list[float] = []
     for row in colocations:
-        found = predictor.predict(row.sides[0].profile, [side.profile for side in row.sides[1:]])
-        for predicted, side in zip((found.candidate, *found.residents), row.sides, strict=True):
-            errors.append(predicted - min(side.progress, 1.0))
+        found = predictor.predict(row.profiles[0], row.profiles[1:])
+        for predicted, measured in zip(found.sides, row.progress, strict=True):
+            errors.append(predicted - measured)
             stated.append(found.uncertainty)
     return np.array(errors), np.array(stated)
 

@@ -143,6 +143,11 @@ class Prediction:
     uncertainty: float
 
     @property
+    def sides(self) -> tuple[float, ...]:
+        """Progress of the candidate and of every resident."""
+        return (self.candidate, *self.residents)
+
+    @property
     def throughput_sum(self) -> float:
         """Sum of all sides' progress; 1.0 for a job alone."""
         return self.candidate + sum(self.residents)

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from predictor import profiling
+from predictor import ncu, profiling
 from predictor.counters import Counters
 from predictor.hook import MARKER
-from predictor.profiling import Request, from_ncu, profile_command
+from predictor.profiling import Request, profile_command
 from predictor.types import ProfileError
 
 GOOD = Counters(busy=0.8, smact=0.6, smocc=0.3, tensor=0.1, dram=0.2, pcie=0.01, power_w=300.0, used_mib=5000.0)
@@ -195,7 +195,7 @@ NCU = """==PROF== Connected
 
 
 def test_nsight_computes_raw_page() -> None:
-    found = from_ncu(NCU)
+    found = ncu.kernel_metrics(NCU)
     assert found.threads == pytest.approx((1000 + 3 * 2000) / 4)
     assert found.sm_throughput == pytest.approx(0.5)
     assert found.dram_throughput == pytest.approx(0.1)
@@ -205,7 +205,7 @@ def test_nsight_computes_raw_page() -> None:
     assert [(shape.grid, shape.block, shape.mean_us) for shape in found.shapes] == [(20, 100, 3.0), (10, 100, 1.0)]
     assert found.blocking_us == pytest.approx((0.2 * 1.0 + 0.5 * 3.0) / 2)
     with pytest.raises(ProfileError, match="profiled no kernel"):
-        from_ncu("==ERROR== no permission")
+        ncu.kernel_metrics("==ERROR== no permission")
 
 
 def test_nsight_compute_runs_the_command_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

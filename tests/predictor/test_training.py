@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from predictor import kace, load_predictor, report, weights
+from predictor import bundled, kace, load_predictor, weights
 from predictor.artifact import ArtifactError, Colocation, load_colocations
 from predictor.collection.specs import SPECS
 from predictor.contention import Settings, fit, slacken
@@ -42,6 +42,7 @@ from predictor.training import (
     weights_text,
 )
 from predictor.types import Prediction, Predictor, Profile, WeightsError
+from scripts import interference_artifact, interference_measured, interference_page, interference_results
 from tests.predictor.synthetic import colocate, every_pair, profile, workloads, write_csv
 
 BUNDLED = weights.BUNDLED
@@ -272,23 +273,25 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_is_written_from_measurements_and_artifact(
     tmp_path: Path, few: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report, "SIZES", (3, 10))
-    monkeypatch.setattr(report, "SEEDS", (10,))
-    monkeypatch.setattr(report, "AUTOREGRESSIVE", ("model1",))
-    monkeypatch.setattr(report, "MODELS", {"rad": MODELS["rad"], "kace": MODELS["kace"]})
-    monkeypatch.setattr(report, "TRAINERS", {"rad": simple, "kace": kace.fit_predictor})
-    monkeypatch.setattr(report, "fit_rad", simple)
-    monkeypatch.setattr(report, "compare", lambda groups, pairs, _train: compare(groups, pairs, simple))
+    monkeypatch.setattr(interference_artifact, "SIZES", (3, 10))
+    monkeypatch.setattr(interference_artifact, "SEEDS", (10,))
+    monkeypatch.setattr(interference_artifact, "AUTOREGRESSIVE", ("model1",))
+    monkeypatch.setattr(interference_artifact, "MODELS", {"rad": MODELS["rad"], "kace": MODELS["kace"]})
+    monkeypatch.setattr(interference_measured, "TRAINERS", {"rad": simple, "kace": kace.fit_predictor})
+    monkeypatch.setattr(interference_measured, "fit_rad", simple)
+    monkeypatch.setattr(interference_measured, "compare", lambda groups, pairs, _train: compare(groups, pairs, simple))
     artifact = tmp_path / "artifact"
     (artifact / "splits").mkdir(parents=True)
     for size in (3, 10):
         write_csv(artifact / "splits" / f"n{size}_r10_training.csv", PAIRS[::2])
         write_csv(artifact / "splits" / f"n{size}_r10_testing.csv", PAIRS[1::2])
     pairs = write_csv(artifact / "pairs_v100.csv", PAIRS)
-    monkeypatch.setattr(report, "load_xu", lambda _path: load_colocations(pairs))
-    monkeypatch.setattr(report, "Xu", kace.Kace)
-    monkeypatch.setattr(report, "load_colocations", lambda path: load_colocations(path if path.exists() else pairs))
-    path = report.write_page(artifact, few, tmp_path / "results", quick=True)
+    monkeypatch.setattr(interference_artifact, "load_xu", lambda _path: load_colocations(pairs))
+    monkeypatch.setattr(interference_artifact, "Xu", kace.Kace)
+    monkeypatch.setattr(
+        interference_artifact, "load_colocations", lambda path: load_colocations(path if path.exists() else pairs)
+    )
+    path = interference_results.write_page(artifact, few, tmp_path / "results", quick=True)
     text = path.read_text(encoding="utf-8")
     for heading in (
         "Training sizes",
@@ -310,22 +313,22 @@ def test_the_page_is_written_from_measurements_and_artifact(
     assert "nan" not in text and "| rad | 0." in text
     assert "1 workloads of 1 families" in text and "| new | 0." in text
     assert not (tmp_path / "results" / "interference").exists()
-    report.Page(tmp_path / "figures").bars("b", "title", ["x", "y"], {"s": [1, 2], "t": [2, 1]})
-    report.Page(tmp_path / "figures").points("p", "title", ("x", "y"), {"s": ([0.1], [0.2])})
+    interference_page.Page(tmp_path / "figures").bars("b", "title", ["x", "y"], {"s": [1, 2], "t": [2, 1]})
+    interference_page.Page(tmp_path / "figures").points("p", "title", ("x", "y"), {"s": ([0.1], [0.2])})
     assert {file.name for file in (tmp_path / "figures").iterdir()} == {"b.png", "p.png"}
 
 
 def test_weights_are_fitted_where_they_are_told(tmp_path: Path, few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights, "BUNDLED", tmp_path)
-    monkeypatch.setattr(report, "TRAINERS", {"kace": kace.fit_predictor})
+    monkeypatch.setattr(bundled, "TRAINERS", {"kace": kace.fit_predictor})
     chosen = ("mlp_batch64-train", "dlrm_batch512-train", "bert_batch1-infer")
-    monkeypatch.setattr(report, "SPECS", tuple(spec for spec in SPECS if spec.name in chosen))
-    assert report.fit_bundled(few)[0].startswith("kace.json: one H200")
+    monkeypatch.setattr(bundled, "SPECS", tuple(spec for spec in SPECS if spec.name in chosen))
+    assert bundled.fit_bundled(few)[0].startswith("kace.json: one H200")
     assert load_predictor("kace", tmp_path).name == "kace"
-    assert report.fit_estimates(BUNDLED) == "estimate.json: 3 workloads"
+    assert bundled.fit_estimates(BUNDLED) == "estimate.json: 3 workloads"
     content = json.loads((tmp_path / "estimate.json").read_text(encoding="utf-8"))
-    bundled = json.loads((BUNDLED / "estimate.json").read_text(encoding="utf-8"))
-    assert set(content["correction"]) == set(bundled["correction"]) == set(content["factors"])
+    shipped = json.loads((BUNDLED / "estimate.json").read_text(encoding="utf-8"))
+    assert set(content["correction"]) == set(shipped["correction"]) == set(content["factors"])
 
 
 def test_the_law_of_threads_is_fitted_with_the_weights(few: Path, tmp_path: Path) -> None:
