@@ -35,14 +35,16 @@ FOREST_GRID: Mapping[str, Sequence[int | None]] = {
     "max_depth": (None, 5),
     "min_samples_leaf": (1, 2),
 }
+SEED = 0
+"""Of every search and fit that draws at random."""
 
 
-def _forest(features: Floats, target: Floats, seed: int) -> GridSearchCV:
+def _forest(features: Floats, target: Floats) -> GridSearchCV:
     if len(target) < 2:
         raise ArtifactError("a random forest chooses its size by leaving colocations out: train on two at least")
-    folds = KFold(min(3, len(target)), shuffle=True, random_state=seed)
+    folds = KFold(min(3, len(target)), shuffle=True, random_state=SEED)
     search = GridSearchCV(
-        RandomForestRegressor(random_state=seed), {key: list(values) for key, values in FOREST_GRID.items()}, cv=folds
+        RandomForestRegressor(random_state=SEED), {key: list(values) for key, values in FOREST_GRID.items()}, cv=folds
     )
     return search.fit(features, target)
 
@@ -50,15 +52,10 @@ def _forest(features: Floats, target: Floats, seed: int) -> GridSearchCV:
 class RandomForest:
     """Random forest with grid search on KACE's features."""
 
-    name = "random_forest"
-
-    def __init__(self, seed: int = 0) -> None:
-        self.seed = seed
-
     def fit(self, colocations: Sequence[Colocation]) -> RandomForest:
         """Fit to measured colocations."""
         target = np.array([row.throughput_sum for row in colocations])
-        self._model = _forest(features_of(colocations), target, self.seed)
+        self._model = _forest(features_of(colocations), target)
         return self
 
     def predict(self, colocations: Sequence[Colocation]) -> Floats:
@@ -69,18 +66,11 @@ class RandomForest:
 class NeuralNetwork:
     """A small neural network on KACE's features, standardised on both ends."""
 
-    name = "neural_network"
-
-    def __init__(self, seed: int = 0) -> None:
-        self.seed = seed
-
     def fit(self, colocations: Sequence[Colocation]) -> NeuralNetwork:
         """Fit to measured colocations."""
         target = np.array([row.throughput_sum for row in colocations])
         self._mean, self._scale = float(target.mean()), float(target.std()) or 1.0
-        network = MLPRegressor(
-            hidden_layer_sizes=(32, 16), solver="lbfgs", alpha=0.1, max_iter=2000, random_state=self.seed
-        )
+        network = MLPRegressor(hidden_layer_sizes=(32, 16), solver="lbfgs", alpha=0.1, max_iter=2000, random_state=SEED)
         self._model = make_pipeline(StandardScaler(), network)
         self._model.fit(features_of(colocations), (target - self._mean) / self._scale)
         return self
@@ -96,13 +86,10 @@ class AutoMl:
 
     Args:
         budget_s: time to search, in seconds.
-        seed: of the search.
     """
 
-    name = "automl"
-
-    def __init__(self, budget_s: float = 10.0, seed: int = 0) -> None:
-        self.budget_s, self.seed = budget_s, seed
+    def __init__(self, budget_s: float = 10.0) -> None:
+        self.budget_s = budget_s
 
     def fit(self, colocations: Sequence[Colocation]) -> AutoMl:
         """Fit to measured colocations.
@@ -124,7 +111,7 @@ class AutoMl:
             eval_method="cv",
             n_splits=min(3, len(target)),
             n_jobs=1,
-            seed=self.seed,
+            seed=SEED,
             verbose=0,
         )
         return self
@@ -192,18 +179,13 @@ def load_xu(path: Path) -> tuple[XuRow, ...]:
 class Xu:
     """Xu et al.: a random forest on both sides' PCIe traffic and kernel lengths, in either order."""
 
-    name = "xu"
-
-    def __init__(self, seed: int = 0) -> None:
-        self.seed = seed
-
     def fit(self, rows: Sequence[XuRow]) -> Xu:
         """Fit to measured pairs."""
         features = np.array([row.features for row in rows])
         half = features.shape[1] // 2
         both = np.vstack([features, np.hstack([features[:, half:], features[:, :half]])])
         target = np.array([row.throughput_sum for row in rows])
-        self._model = _forest(both, np.concatenate([target, target]), self.seed)
+        self._model = _forest(both, np.concatenate([target, target]))
         return self
 
     def predict(self, rows: Sequence[XuRow]) -> Floats:

@@ -76,7 +76,7 @@ def features_of(colocations: Sequence[Colocation]) -> Floats:
 
 @dataclass(frozen=True)
 class LinearFit:
-    """A standardised linear regression; a feature that was not selected has weight 0.
+    """A standardised linear regression; a feature that never varied has weight 0.
 
     Attributes:
         mean: shape (features,), subtracted from the features.
@@ -96,47 +96,31 @@ class LinearFit:
         return result
 
 
-def select(features: Floats, target: Floats, min_correlation: float) -> list[int]:
-    """Features whose absolute correlation with the target is not below ``min_correlation``.
+def fit_linear(features: Floats, target: Floats) -> LinearFit:
+    """Least squares on standardised features, the minimum-norm solution where rows are few.
 
-    The artifact's selection; its published runs used 0, which keeps every feature that varies.
+    Every feature that varies is kept: the artifact can drop those that hardly correlate with the target, but none was
+    dropped in what KACE published.
     """
-    kept = []
-    for column in range(features.shape[1]):
-        values = features[:, column]
-        if values.std() > 0 and abs(float(np.corrcoef(values, target)[0, 1])) >= min_correlation:
-            kept.append(column)
-    return kept
-
-
-def fit_linear(features: Floats, target: Floats, min_correlation: float = 0.0) -> LinearFit:
-    """Least squares on standardised features, the minimum-norm solution where rows are few."""
-    kept = select(features, target, min_correlation)
-    mean = features.mean(axis=0)
-    scale = features.std(axis=0)
-    scale[scale == 0] = 1.0
-    standard = ((features - mean) / scale)[:, kept]
-    solution, *_ = np.linalg.lstsq(standard, target - target.mean(), rcond=None)
+    mean, scale = features.mean(axis=0), features.std(axis=0)
+    varies = scale > 0
+    scale[~varies] = 1.0
+    standard = ((features - mean) / scale)[:, varies]
     weights = np.zeros(features.shape[1])
-    weights[kept] = solution
+    weights[varies] = np.linalg.lstsq(standard, target - target.mean(), rcond=None)[0]
     return LinearFit(mean, scale, weights, float(target.mean()))
 
 
 class Kace:
     """The model as KACE evaluates it: predicts the sum of raw throughputs of a colocation."""
 
-    name = "kace"
-
-    def __init__(self, min_correlation: float = 0.0) -> None:
-        if not (math.isfinite(min_correlation) and 0.0 <= min_correlation < 1.0):
-            raise ValueError(f"min_correlation is {min_correlation}, it must lie in [0, 1)")
-        self.min_correlation = min_correlation
+    def __init__(self) -> None:
         self._fit: LinearFit | None = None
 
     def fit(self, colocations: Sequence[Colocation]) -> Kace:
         """Fit to measured colocations."""
         target = np.array([row.throughput_sum for row in colocations])
-        self._fit = fit_linear(features_of(colocations), target, self.min_correlation)
+        self._fit = fit_linear(features_of(colocations), target)
         return self
 
     def predict(self, colocations: Sequence[Colocation]) -> Floats:
@@ -156,7 +140,7 @@ class KacePredictor:
         model: fit of the sum of progress on :func:`pair_features`.
         fill: shape (10,), averages that stand in for missing metrics.
         residual: standard deviation of one side's progress around the equal part.
-        version: what records should name.
+        version: what the service's log names.
     """
 
     name = "kace"
@@ -199,7 +183,6 @@ def fit_predictor(colocations: Sequence[Colocation]) -> KacePredictor:
     metrics = metrics_of(profiles)
     known = ~np.isnan(metrics)
     fill = np.where(known, metrics, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    predictor = KacePredictor(LinearFit(fill, np.ones(len(fill)), np.zeros(len(fill)), 1.0), fill, 0.0)
     features: list[Floats] = []
     target: list[float] = []
     for row in colocations:

@@ -83,11 +83,6 @@ def _shape(content: dict[str, Any], where: str) -> Shape:
     return Shape(*(_number(content, name, where) for name in Shape._fields))
 
 
-def save(profile: Profile, path: Path) -> None:
-    """Write a profile."""
-    path.write_text(dumps(profile), encoding="utf-8")
-
-
 def load(path: Path) -> Profile:
     """Read a profile.
 

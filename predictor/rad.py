@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -24,13 +24,10 @@ KNOWN = ("places", "suffer", "press", "alone", "variance")
 FOLDS = 6
 LOG_ERROR_CAP = 1.0
 MAX_SCALE = 100.0
-
-
-def candidate_settings(base: Settings | None = None) -> tuple[Settings, ...]:
-    """The settings that :func:`choose_settings` tries: how much workloads differ beyond their profiles, and noise."""
-    start = base or Settings()
-    grid = itertools.product((0.25, 0.4, 0.6), (0.05, 0.1))
-    return tuple(replace(start, effect_sd=effect, noise=noise) for effect, noise in grid)
+CANDIDATES = tuple(
+    Settings(effect_sd=effect, noise=noise) for effect, noise in itertools.product((0.25, 0.4, 0.6), (0.05, 0.1))
+)
+"""What is tried on measurements without hardware counters: how much workloads differ beyond profiles, and noise."""
 
 
 def held_out_error(colocations: Sequence[Colocation], settings: Settings, folds: int = FOLDS) -> float:
@@ -51,7 +48,7 @@ def held_out_error(colocations: Sequence[Colocation], settings: Settings, folds:
     return float(np.mean(errors)) if errors else 0.0
 
 
-def choose_settings(colocations: Sequence[Colocation], candidates: Sequence[Settings]) -> Settings:
+def choose_settings(colocations: Sequence[Colocation], candidates: Sequence[Settings] = CANDIDATES) -> Settings:
     """The candidate with the least error in cross-validation within ``colocations``; nothing else is looked at."""
     return min(candidates, key=lambda settings: held_out_error(colocations, settings))
 
@@ -59,14 +56,9 @@ def choose_settings(colocations: Sequence[Colocation], candidates: Sequence[Sett
 class Rad:
     """The model as it is evaluated on measured colocations: predicts the sum of raw throughputs."""
 
-    name = "rad"
-
-    def __init__(self, base: Settings | None = None) -> None:
-        self.base = base
-
     def fit(self, colocations: Sequence[Colocation]) -> Rad:
         """Choose settings within ``colocations`` and fit to them."""
-        self.model = fit(colocations, choose_settings(colocations, candidate_settings(self.base)))
+        self.model = fit(colocations, choose_settings(colocations))
         return self
 
     def predict(self, colocations: Sequence[Colocation]) -> Floats:
@@ -79,7 +71,7 @@ class RadPredictor:
 
     Args:
         model: a fit; a prediction depends on profiles alone, those of measured workloads are known again.
-        version: what records should name.
+        version: what the service's log names.
         threads: what MPS thread percentages do to progress, or None where nobody measured it.
     """
 

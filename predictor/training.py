@@ -18,7 +18,7 @@ from predictor.contention import Settings, fit, log_metrics
 from predictor.evaluation import leave_out
 from predictor.measurements import family, load_runs, shared
 from predictor.partition import Partitioned, PartitionModel, newcomers, partitioned_pairs
-from predictor.rad import RadPredictor, candidate_settings, choose_settings
+from predictor.rad import RadPredictor, choose_settings
 from predictor.types import Floats, Predictor
 
 FOLDS = 4
@@ -80,15 +80,15 @@ def clipped(colocations: Sequence[Colocation]) -> tuple[Colocation, ...]:
     )
 
 
-def fit_rad(colocations: Sequence[Colocation], candidates: Sequence[Settings] = COUNTER_SETTINGS) -> RadPredictor:
+def fit_rad(colocations: Sequence[Colocation]) -> RadPredictor:
     """``rad`` for decisions, its settings chosen by leaving whole families out inside ``colocations``.
 
     Measurements without kernel durations (KACE's artifact) are fitted with what they have.
     """
     rows = clipped(colocations)
-    usable = [settings for settings in candidates if _measured(rows, settings)]
+    usable = [settings for settings in COUNTER_SETTINGS if _measured(rows, settings)]
     if not usable:
-        return RadPredictor(fit(rows, choose_settings(rows, candidate_settings())))
+        return RadPredictor(fit(rows, choose_settings(rows)))
     return RadPredictor(fit(rows, min(usable, key=lambda settings: _family_error(rows, settings))))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from predictor.artifact import Colocation, Side
-from predictor.kace import FEATURE_NAMES, Kace, features_of, fit_linear, pair_features, select
+from predictor.kace import FEATURE_NAMES, Kace, features_of, fit_linear, pair_features
 from predictor.types import KernelMetrics, ProfileError
 from tests.predictor.synthetic import every_pair, profile, workloads
 
@@ -48,13 +48,6 @@ def test_a_constant_feature_does_no_harm() -> None:
     assert fitted.weights[1] == 0.0
 
 
-def test_selection_drops_what_does_not_correlate() -> None:
-    features = np.array([[1.0, 1.0], [2.0, -1.0], [3.0, -1.0], [4.0, 1.0]])
-    target = np.array([1.0, 2.0, 3.0, 4.0])
-    assert select(features, target, 0.5) == [0]
-    assert select(features, target, 0.0) == [0, 1]
-
-
 def test_a_profile_without_kernel_metrics_is_refused_with_a_cure() -> None:
     bare = dataclasses.replace(profile("bare"), kernel=KernelMetrics())
     with pytest.raises(ProfileError, match=r"'bare' has no threads.*radctl profile"):
@@ -64,5 +57,3 @@ def test_a_profile_without_kernel_metrics_is_refused_with_a_cure() -> None:
 def test_misuse() -> None:
     with pytest.raises(RuntimeError, match="not fitted"):
         Kace().predict(PAIRS)
-    with pytest.raises(ValueError, match="min_correlation"):
-        Kace(1.5)

@@ -22,7 +22,6 @@ from predictor.measurements import load_profiles
 from predictor.rad import (
     Rad,
     RadPredictor,
-    candidate_settings,
     choose_settings,
     from_json,
     held_out_error,
@@ -193,7 +192,7 @@ def test_uncertainty_is_larger_where_nothing_like_it_was_measured() -> None:
 
 
 def test_uncertainty_covers_held_out_errors() -> None:
-    model = fit(PAIRS, choose_settings(PAIRS, candidate_settings()))
+    model = fit(PAIRS, choose_settings(PAIRS))
     strangers = list(workloads(40, seed=12).values())
     inside = 0
     for one, two in zip(strangers[:20], strangers[20:], strict=True):
