@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from slurm_hooks.monitor.metrics import METRICS
-from slurm_hooks.monitor.sampler import JobView, View
+from slurm_hooks.monitor.views import JobView, View
 from slurm_hooks.record_text import printable
 
 MIB = 2**20

@@ -11,7 +11,6 @@ import logging
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,6 +21,8 @@ from slurm_hooks.monitor.guard import Guard, Notice
 from slurm_hooks.monitor.metrics import ACTIVITIES, RATES, Backend, Reading
 from slurm_hooks.monitor.processes import Processes
 from slurm_hooks.monitor.split import parts
+from slurm_hooks.monitor.views import GpuView, JobGpuView, JobView, View
+from slurm_hooks.monitor.window import Window, mean_of
 from slurm_hooks.node import state
 from slurm_hooks.records import NO_JOB
 
@@ -29,7 +30,6 @@ log = logging.getLogger("rad.monitor")
 
 # A run's counters are written after this part of its time so far, so that what a short run loses is small too.
 _WRITE_PART = 0.1
-_INSTANT = 1e-6
 # Where the processes on the GPUs stay the same, looks are divided among the jobs this far apart, several at once: that
 # costs a fraction of doing it in each. Jobs younger than that, and processes that have just come, are seen to in each.
 _JOBS_S = 5.0
@@ -38,101 +38,6 @@ _NEW_S = 10.0
 _STALE_LOOKS = 3
 _POWER = "power_w"
 _WINDOWED = (*ACTIVITIES, *RATES, _POWER)
-
-
-class Window:
-    """Values of the last seconds, each with the time for which it held; sums are kept, so that asking costs little."""
-
-    def __init__(self, length_s: float) -> None:
-        self._length_s = length_s
-        self._entries: deque[tuple[float, float, Mapping[str, float]]] = deque()
-        self._sums: dict[str, list[float]] = {}
-        self.seconds = 0.0
-
-    def add(self, now: float, seconds: float, values: Mapping[str, float]) -> None:
-        """Take values in that held for the last `seconds`."""
-        self._entries.append((now, seconds, values))
-        self.seconds += seconds
-        known = self._sums
-        for key, value in values.items():
-            sums = known.get(key)
-            if sums is None:
-                sums = known[key] = [0.0, 0.0]
-            sums[0] += value * seconds
-            sums[1] += seconds
-        self.drop(now)
-
-    def drop(self, now: float) -> None:
-        """Let go of what is too old."""
-        entries, oldest = self._entries, now - self._length_s
-        while entries and entries[0][0] <= oldest:
-            _, seconds, values = entries.popleft()
-            self.seconds -= seconds
-            known = self._sums
-            for key, value in values.items():
-                sums = known[key]
-                sums[0] -= value * seconds
-                sums[1] -= seconds
-        if not entries:
-            # What rounding has left must not stay for ever.
-            self._sums.clear()
-            self.seconds = 0.0
-
-    def means(self) -> dict[str, float]:
-        """Means over time of every value that was available."""
-        return {key: max(0.0, total / held) for key, (total, held) in self._sums.items() if held > _INSTANT}
-
-
-@dataclass(frozen=True)
-class GpuView:
-    """A GPU as others may see it: the last look's values, and the window's means."""
-
-    index: int
-    uuid: str
-    name: str
-    lost: bool
-    values: Mapping[str, float]
-    means: Mapping[str, float]
-    window_s: float
-    processes: int | None
-    jobs: int
-
-
-@dataclass(frozen=True)
-class JobGpuView:
-    """A job's part of one GPU."""
-
-    gpu: int
-    uuid: str
-    means: Mapping[str, float]
-    window_s: float
-    mib: float | None
-    processes: int
-
-
-@dataclass(frozen=True)
-class JobView:
-    """A job: its parts of GPUs, and its run so far."""
-
-    job: int
-    gpus: tuple[JobGpuView, ...]
-    mib: float | None
-    peak_mib: float | None
-    cap_mib: float | None
-    energy_j: float | None
-    seconds: float
-    over: int
-
-
-@dataclass(frozen=True)
-class View:
-    """Everything at one time."""
-
-    backend: str
-    gpus: tuple[GpuView, ...]
-    jobs: tuple[JobView, ...]
-    looks: int
-    taken: float
 
 
 @dataclass
@@ -149,10 +54,39 @@ class _Gpu:
     parts: Mapping[int | None, float] = field(default_factory=dict)
     met: frozenset[int | None] = frozenset()
 
-    @property
-    def jobs(self) -> int:
-        """Jobs with processes there."""
-        return sum(job is not None for job in self.residents)
+    def look(self, reading: Reading, now: float, seconds: float) -> None:
+        """Take a reading in, `seconds` after the one before."""
+        self.reading, self.seen = reading, now
+        joules = self._spent(seconds)
+        if joules is not None:
+            self.joules = (self.joules or 0.0) + joules
+        counted = {key: reading.values[key] for key in _WINDOWED if key in reading.values}
+        self.looks.append(counted)
+        if seconds > 0:
+            self.window.add(now, seconds, counted)
+
+    def _spent(self, seconds: float) -> float | None:
+        """Energy since the last look: the counter's growth, else power times time; None where neither is available."""
+        before, self.energy_mj = self.energy_mj, self.reading.values.get("energy_mj")
+        if before is not None and self.energy_mj is not None and self.energy_mj >= before:
+            return (self.energy_mj - before) / 1e3
+        power = self.reading.values.get(_POWER)
+        return None if power is None or seconds <= 0 else power * seconds
+
+    def view(self) -> GpuView:
+        """What there is to be seen of it."""
+        reading = self.reading
+        return GpuView(
+            index=reading.index,
+            uuid=reading.uuid,
+            name=reading.name,
+            lost=reading.lost,
+            values=reading.values,
+            means=self.window.means(),
+            window_s=self.window.seconds,
+            processes=None if reading.processes is None else len(reading.processes),
+            jobs=sum(job is not None for job in self.residents),
+        )
 
 
 @dataclass
@@ -176,6 +110,18 @@ class _Job:
     over: int = 0
     dirty: bool = True
     written: float = float("-inf")
+
+    def view(self, job: int) -> JobView:
+        """What there is to be seen of it."""
+        gpus = tuple(
+            JobGpuView(index, part.uuid, part.window.means(), part.window.seconds, part.mib, part.processes)
+            for index, part in sorted(self.parts.items())
+            if part.processes or part.window.seconds > 0
+        )
+        account = self.account
+        return JobView(
+            job, gpus, self.mib, account.peak_mib, self.cap_mib, account.energy_j, account.seconds, self.over
+        )
 
 
 @dataclass
@@ -249,13 +195,14 @@ class Sampler:
             self._last, self._looks, self._taken = now, self._looks + 1, self._clock()
             self._spans.append(seconds)
             for reading in readings:
-                self._gpu(reading, now, seconds)
+                known = self._gpus.setdefault(reading.uuid, _Gpu(reading, Window(self._settings.window_s)))
+                known.look(reading, now, seconds)
             if due:
                 for uuid, (residents, divided) in shared.items():
                     self._gpus[uuid].residents, self._gpus[uuid].parts = residents, divided
                 self._divided = now
                 notices += self._account(now)
-                self._young = any(known.active and known.account.seconds < _YOUNG_S for known in self._jobs.values())
+                self._young = any(job.active and job.account.seconds < _YOUNG_S for job in self._jobs.values())
             return notices
 
     def _has_changed(self, reading: Reading) -> bool:
@@ -276,18 +223,6 @@ class Sampler:
             shared[reading.uuid] = (residents, parts(residents, activity))
         return shared
 
-    def _gpu(self, reading: Reading, now: float, seconds: float) -> None:
-        """Take one GPU's reading in."""
-        gpu = self._gpus.setdefault(reading.uuid, _Gpu(reading, Window(self._settings.window_s)))
-        gpu.reading, gpu.seen = reading, now
-        joules = _joules(gpu, reading, seconds)
-        if joules is not None:
-            gpu.joules = (gpu.joules or 0.0) + joules
-        counted = {key: reading.values[key] for key in _WINDOWED if key in reading.values}
-        gpu.looks.append(counted)
-        if seconds > 0:
-            gpu.window.add(now, seconds, counted)
-
     def _account(self, now: float) -> list[Notice]:
         """Divide what has been looked at since the last time among the jobs that were there."""
         spans, self._spans = self._spans, []
@@ -297,26 +232,19 @@ class Sampler:
             part.mib, part.processes = 0.0, 0
         shares: dict[int, _Share] = {}
         for gpu in self._gpus.values():
-            looks, gpu.looks = gpu.looks, []
-            joules, gpu.joules = gpu.joules, None
-            if len(looks) == len(spans):  # else the backend has ceased to show it
-                self._share_out(gpu, looks, joules, spans, now, shares)
+            self._share_out(gpu, spans, now, shares)
         notices = [self._job(job, share, now, spans) for job, share in shares.items()]
         self._idle(shares, now)
         return [notice for notice in notices if notice is not None]
 
-    def _share_out(
-        self,
-        gpu: _Gpu,
-        looks: Sequence[Mapping[str, float]],
-        joules: float | None,
-        spans: Sequence[float],
-        now: float,
-        shares: dict[int, _Share],
-    ) -> None:
-        """Add to the shares of one GPU's jobs."""
+    def _share_out(self, gpu: _Gpu, spans: Sequence[float], now: float, shares: dict[int, _Share]) -> None:
+        """Add to the shares of one GPU's jobs what has not been divided yet."""
+        looks, gpu.looks = gpu.looks, []
+        joules, gpu.joules = gpu.joules, None
+        if len(looks) != len(spans):  # the backend has ceased to show it
+            return
         seconds = sum(spans)
-        counted = looks[0] if len(looks) == 1 else _mean(looks, spans)
+        counted = looks[0] if len(looks) == 1 else mean_of(looks, spans)
         memory = {use.pid: use.mib for use in gpu.reading.processes or ()}
         met, gpu.met = gpu.met != gpu.residents.keys(), frozenset(gpu.residents)
         for job, pids in gpu.residents.items():
@@ -424,35 +352,9 @@ class Sampler:
             age = abs(self._clock() - self._taken)
             if age > max(self._settings.stale_s, _STALE_LOOKS * self._settings.interval_s):
                 return View(self._backend.name, (), (), self._looks, self._taken)
-            gpus = tuple(
-                GpuView(
-                    index=gpu.reading.index,
-                    uuid=gpu.reading.uuid,
-                    name=gpu.reading.name,
-                    lost=gpu.reading.lost,
-                    values=gpu.reading.values,
-                    means=gpu.window.means(),
-                    window_s=gpu.window.seconds,
-                    processes=None if gpu.reading.processes is None else len(gpu.reading.processes),
-                    jobs=gpu.jobs,
-                )
-                for gpu in self._gpus.values()
-                if gpu.seen == self._last
-            )
-            jobs = tuple(self._job_view(job, known) for job, known in sorted(self._jobs.items()) if known.active)
+            gpus = tuple(gpu.view() for gpu in self._gpus.values() if gpu.seen == self._last)
+            jobs = tuple(known.view(job) for job, known in sorted(self._jobs.items()) if known.active)
             return View(self._backend.name, gpus, jobs, self._looks, self._taken)
-
-    @staticmethod
-    def _job_view(job: int, known: _Job) -> JobView:
-        gpus = tuple(
-            JobGpuView(index, part.uuid, part.window.means(), part.window.seconds, part.mib, part.processes)
-            for index, part in sorted(known.parts.items())
-            if part.processes or part.window.seconds > 0
-        )
-        account = known.account
-        return JobView(
-            job, gpus, known.mib, account.peak_mib, known.cap_mib, account.energy_j, account.seconds, known.over
-        )
 
 
 def _sum(amounts: Iterable[float | None]) -> float | None:
@@ -465,29 +367,9 @@ def _sum(amounts: Iterable[float | None]) -> float | None:
     return total
 
 
-def _mean(looks: Sequence[Mapping[str, float]], spans: Sequence[float]) -> dict[str, float]:
-    """Mean over time of each value that was there in every look; of others, of the looks that had it."""
-    sums: dict[str, list[float]] = {}
-    for look, seconds in zip(looks, spans, strict=True):
-        for key, value in look.items():
-            known = sums.setdefault(key, [0.0, 0.0])
-            known[0] += value * seconds
-            known[1] += seconds
-    return {key: total / held for key, (total, held) in sums.items() if held > 0}
-
-
 def _residents(reading: Reading, owners: Mapping[int, int | None]) -> dict[int | None, list[int]]:
     residents: dict[int | None, list[int]] = {}
     for use in reading.processes or ():
         if use.pid in owners:
             residents.setdefault(owners[use.pid], []).append(use.pid)
     return residents
-
-
-def _joules(gpu: _Gpu, reading: Reading, seconds: float) -> float | None:
-    """Energy since the last look: the counter's growth, else power times time; None where neither is available."""
-    before, gpu.energy_mj = gpu.energy_mj, reading.values.get("energy_mj")
-    if before is not None and gpu.energy_mj is not None and gpu.energy_mj >= before:
-        return (gpu.energy_mj - before) / 1e3
-    power = reading.values.get(_POWER)
-    return None if power is None or seconds <= 0 else power * seconds

@@ -14,7 +14,7 @@ import pytest
 from slurm_hooks.config import DEFAULT_PATH, Config, Monitor
 from slurm_hooks.monitor.metrics import METRICS
 from slurm_hooks.monitor.prometheus import render
-from slurm_hooks.monitor.sampler import GpuView, JobGpuView, JobView, View
+from slurm_hooks.monitor.views import GpuView, JobGpuView, JobView, View
 from slurm_hooks.search import take_path
 
 ROOT = Path(__file__).parents[3]

@@ -11,8 +11,8 @@ import pytest
 from slurm_hooks.config import Monitor
 from slurm_hooks.monitor.client import parse_page
 from slurm_hooks.monitor.prometheus import render
-from slurm_hooks.monitor.sampler import GpuView, JobGpuView, JobView, View
 from slurm_hooks.monitor.server import Page
+from slurm_hooks.monitor.views import GpuView, JobGpuView, JobView, View
 
 GPUS = (
     GpuView(0, "GPU-a", 'NVIDIA "H200"\n\\', False, {"smact": 0.9, "energy_mj": 2.0**40}, {"smact": 0.5}, 90.0, 2, 1),

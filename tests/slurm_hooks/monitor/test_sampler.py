@@ -17,7 +17,9 @@ from slurm_hooks.monitor import sampler as module
 from slurm_hooks.monitor.guard import LOOKS, Notice
 from slurm_hooks.monitor.metrics import BackendError
 from slurm_hooks.monitor.nvml import NvmlBackend
-from slurm_hooks.monitor.sampler import JobView, Sampler, Window
+from slurm_hooks.monitor.sampler import Sampler
+from slurm_hooks.monitor.views import JobView
+from slurm_hooks.monitor.window import Window
 
 WINDOW_S = 10.0
 
