@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from estimator.input_size import written
 from estimator.types import Estimate, Precision
+from slurm_hooks.amounts import gib
 from slurm_hooks.cluster import ClusterView
 from slurm_hooks.config import Partition
 from slurm_hooks.decision import Decision, Job, record_of
@@ -16,7 +17,6 @@ from slurm_hooks.records import Record, merge
 from slurm_hooks.request import LeftAlone, Submission, steps_ask
 from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU
 
-MIB_PER_GIB: Final = 1024
 _STEPS_ASK: Final = (
     "srun asks for the GPU again in this script, and without cli_filter.lua Slurm refuses such a step here: leave "
     "--gres, --gpus, --gpu-bind and what is per GPU out behind srun, its tasks see the job's GPU"
@@ -165,7 +165,7 @@ def _message(directives: Directives, estimate: Estimate | None, decision: Decisi
     if estimate is None:
         return share
     if estimate.method == "claim":
-        return f"{_gib(estimate.upper_mib)} GiB claimed: {share}"
+        return f"{gib(estimate.upper_mib)} GiB claimed: {share}"
     facts = [directives.model or "summary in the script"]
     if directives.batch_size:
         facts.append(f"batch {directives.batch_size}")
@@ -179,10 +179,6 @@ def _message(directives: Directives, estimate: Estimate | None, decision: Decisi
         facts.append("inference")
     note = f"; {estimate.note}" if estimate.note else ""
     return (
-        f"{_gib(estimate.expected_mib)} GiB expected, {_gib(estimate.upper_mib)} GiB reserved "
+        f"{gib(estimate.expected_mib)} GiB expected, {gib(estimate.upper_mib)} GiB reserved "
         f"({', '.join(facts)}{note}): {share}"
     )
-
-
-def _gib(mib: int) -> str:
-    return f"{mib / MIB_PER_GIB:.1f}"

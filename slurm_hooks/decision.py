@@ -10,6 +10,7 @@ from estimator.input_size import written
 from estimator.types import Estimate
 from predictor.types import Prediction, Profile
 from slurm_hooks import mig
+from slurm_hooks.amounts import gib
 from slurm_hooks.cluster import ClusterView, Gpu, Node, partition_of
 from slurm_hooks.config import Mps, Partition
 from slurm_hooks.directives import Directives
@@ -306,7 +307,7 @@ def _share_reason(share: int, estimate: Estimate, smact: float, usable: int, par
     if usable <= 0:
         return "neither gpu_memory_mib nor a known gpu_model is configured"
     if estimate.upper_mib >= usable:
-        return f"{estimate.upper_mib / 1024:.1f} GiB are needed, {usable / 1024:.1f} GiB can be given away"
+        return f"{gib(estimate.upper_mib)} GiB are needed, {gib(usable)} GiB can be given away"
     if share == WHOLE_GPU:
         return f"more than {partition.share_limit} shares"
     by_memory = estimate.upper_mib / usable >= smact / partition.smact_cap

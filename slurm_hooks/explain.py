@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from slurm_hooks.amounts import duration, gib
 from slurm_hooks.cluster import SHARES_PER_GPU
 from slurm_hooks.experience import learn
 from slurm_hooks.record_text import printable
@@ -66,9 +67,9 @@ def _decided(record: Record, neighbours: Mapping[int, Job]) -> list[str]:
     if record.action == "left_alone":
         return [*lines, _line("decision", f"left as written: {'; '.join(record.reasons)}")]
     if record.expected_mib is not None:
-        upper = f", {_gib(record.upper_mib)} upper" if record.upper_mib is not None else ""
+        upper = f", {gib(record.upper_mib)} GiB upper" if record.upper_mib is not None else ""
         note = f"; {record.note}" if record.note else ""
-        lines.append(_line("estimate", f"{_gib(record.expected_mib)} expected{upper}{_origin(record)}{note}"))
+        lines.append(_line("estimate", f"{gib(record.expected_mib)} GiB expected{upper}{_origin(record)}{note}"))
     lines.append(_line("decision", _decision(record, neighbours)))
     if record.reasons:
         lines.append(_line("why", "; ".join(record.reasons)))
@@ -85,7 +86,7 @@ def _next(job: Job) -> list[str]:
     """What the next run of the same model will be estimated from, if this job was measured."""
     peaks = [max(run.peak_mib for run in runs) for runs in learn({}, job.runs).values()]
     return [
-        _line("next", f"this model's next run is estimated from what this job used: {_gib(round(p))}") for p in peaks
+        _line("next", f"this model's next run is estimated from what this job used: {gib(round(p))} GiB") for p in peaks
     ]
 
 
@@ -121,7 +122,7 @@ def _decision(record: Record, neighbours: Mapping[int, Job]) -> str:
         shown = " / ".join(f"{value:.2f}" for value in (record.progress, *record.residents_progress))
         text += f"; predicted progress {shown} of running alone"
     if cap_mib is not None:
-        text += f"; capped at {_gib(cap_mib)}"
+        text += f"; capped at {gib(cap_mib)} GiB"
     if record.thread_percentage is not None and record.thread_percentage < FULL_THREADS:
         text += f"; {record.thread_percentage} % of the GPU's threads"
     if record.action == "advised":
@@ -215,8 +216,8 @@ def _next_share(job: Job, kept: Run) -> str:
 
 
 def _measured(kept: Run) -> list[str]:
-    cap = f" of a cap of {_gib(kept.cap_mib)}" if kept.cap_mib is not None else ""
-    facts = [f"peak {_gib(kept.peak_mib)}{cap}"] if kept.peak_mib is not None else []
+    cap = f" of a cap of {gib(kept.cap_mib)} GiB" if kept.cap_mib is not None else ""
+    facts = [f"peak {gib(kept.peak_mib)} GiB{cap}"] if kept.peak_mib is not None else []
     if kept.smact_mean is not None:
         facts.append(f"SMACT {kept.smact_mean:.0%}")
     if kept.energy_j is not None:
@@ -253,23 +254,6 @@ def _held(run: JobRun) -> str:
 
 def _since(start: int | None, now: int) -> str:
     return "" if start is None else f", for {duration(max(0, now - start))}"
-
-
-def duration(seconds: int) -> str:
-    """A time in its two largest units: ``1 h 12 m``."""
-    units = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
-    for index, (size, name) in enumerate(units):
-        if seconds >= size:
-            text = f"{seconds // size} {name}"
-            rest = seconds % size
-            if index + 1 < len(units) and rest >= units[index + 1][0]:
-                text += f" {rest // units[index + 1][0]} {units[index + 1][1]}"
-            return text
-    return "0 s"
-
-
-def _gib(mib: int | None) -> str:
-    return f"{(mib or 0) / 1024:.1f} GiB"
 
 
 def _line(label: str, text: str) -> str:

@@ -13,12 +13,11 @@ from datetime import datetime, timedelta, tzinfo
 from html import escape
 
 from slurm_hooks import charts
+from slurm_hooks.amounts import MIB_PER_GIB, duration, gib
 from slurm_hooks.charts import Point, Series, number
-from slurm_hooks.explain import duration
 from slurm_hooks.report import ENDED_WELL, Job, Report, Row, make, seconds_within
 from slurm_hooks.slurm.accounting import JobRun
 
-MIB_PER_GIB = 1024
 _STEPS = 120
 _MAX_POINTS = 1500
 _MAX_OOMS = 50
@@ -216,12 +215,12 @@ def _memory(jobs: Sequence[Job]) -> str:
         if record is None or record.expected_mib is None or peak is None:
             continue
         upper = max(record.expected_mib, record.upper_mib or record.expected_mib)
-        gib = [mib / MIB_PER_GIB for mib in (peak, record.expected_mib, upper)]
+        used, expected, bound = (mib / MIB_PER_GIB for mib in (peak, record.expected_mib, upper))
         title = (
-            f"job {job.last.shown_id}, {record.model or job.last.name}: used {gib[0]:.1f} GiB, "
-            f"expected {gib[1]:.1f}, reserved {gib[2]:.1f}"
+            f"job {job.last.shown_id}, {record.model or job.last.name}: used {gib(peak)} GiB, "
+            f"expected {gib(record.expected_mib)}, reserved {gib(upper)}"
         )
-        points.append(Point(gib[0], gib[1], gib[2], "bad" if peak > upper else "held", title))
+        points.append(Point(used, expected, bound, "bad" if peak > upper else "held", title))
     if not points:
         return _none("No job of this time has both an estimate and a measured peak.")
     every = math.ceil(len(points) / _MAX_POINTS)
@@ -303,11 +302,11 @@ def _table(report: Report) -> str:
 
 
 def _numbers(row: Row, hours: Iterable[str]) -> list[str]:
-    memory = (row.estimated_mib, row.used_mib)
     return [
         *map(str, (row.jobs, row.shared, row.exclusive, row.left_alone + row.unseen)),
         *hours,
-        *("-" if mib is None else f"{mib / MIB_PER_GIB:.1f}" for mib in memory),
+        gib(row.estimated_mib),
+        gib(row.used_mib),
         *map(str, (row.ooms, row.oom_finished)),
     ]
 

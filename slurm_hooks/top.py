@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from slurm_hooks.amounts import gib
 from slurm_hooks.cluster import SHARES_PER_GPU, ClusterView, Gpu
 from slurm_hooks.monitor.client import Measured
 
 BAR_WIDTH = 20
 MARKS = "\u2588\u2591"
 PLAIN_MARKS = "#."  # for a terminal whose encoding lacks the others
-MIB_PER_GIB = 1024
 
 
 @dataclass(frozen=True)
@@ -88,15 +88,14 @@ def smact(line: Line) -> str:
 
 def memory(line: Line) -> str:
     """Memory in use, of what is reserved, in GiB."""
-    used, reserved = ("-" if mib is None else f"{mib / MIB_PER_GIB:.1f}" for mib in (line.used_mib, line.reserved_mib))
-    return f"{used} / {reserved}"
+    return f"{gib(line.used_mib)} / {gib(line.reserved_mib)}"
 
 
 def residents(line: Line) -> str:
     """The jobs on a GPU, for example ``4711 alice 38 (13.1 GiB), 4712 bob 41``."""
     words = []
     for job_id, user, share, mib in line.residents:
-        memory = f" ({mib / MIB_PER_GIB:.1f} GiB)" if mib is not None else ""
+        memory = f" ({gib(mib)} GiB)" if mib is not None else ""
         words.append(f"{job_id} {user} {share}{memory}")
     return ", ".join(words)
 

@@ -26,6 +26,7 @@ from estimator.types import (
     Precision,
     Workload,
 )
+from slurm_hooks.amounts import gib
 from slurm_hooks.radctl.groups import evaluate
 from slurm_hooks.radctl.options import FOLDER, JSON, THERE, Whole, examples
 from slurm_hooks.radctl.own_code import INPUT_SIZE, INPUTS, NO_TABLE, SEQ_LEN, apart, inputs_of, maker, size_of
@@ -123,8 +124,7 @@ def estimate(
         )
         return
     click.echo(
-        f"{found.expected_mib / 1024:.1f} GiB expected, {found.upper_mib / 1024:.1f} GiB upper "
-        f"({found.method}, {found.family})"
+        f"{gib(found.expected_mib)} GiB expected, {gib(found.upper_mib)} GiB upper ({found.method}, {found.family})"
     )
     for reason in found.reasons:
         click.echo(f"  {reason}")

@@ -13,6 +13,7 @@ from typing import get_args
 import click
 
 from slurm_hooks import report as reporting
+from slurm_hooks.amounts import gib
 from slurm_hooks.explain import explain as story
 from slurm_hooks.radctl.main import at_most_one
 from slurm_hooks.radctl.options import CSV, JSON, UNTIL, examples
@@ -23,7 +24,6 @@ from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmError
 
 MAX_NEIGHBOURS = 8
-MIB_PER_GIB = 1024
 _NAME_WIDTH = 9  # of a table's names, where the terminal is too narrow for more
 _ANY_WIDTH = 10_000
 _SPAN = re.compile(r"(\d{1,6})([mhdw])")
@@ -172,12 +172,12 @@ def _table(made: Report) -> None:
 
 
 def _cells(row: Row) -> list[str]:
-    memory = (row.estimated_mib, row.used_mib)
     return [
         row.group or "-",
         *(str(n) for n in (row.jobs, row.shared, row.exclusive, row.left_alone + row.unseen)),
         *(f"{round(hours, 2) + 0.0:.2f}" for hours in (row.gpu_hours_asked, row.gpu_hours_held, row.gpu_hours_saved)),
-        *("-" if mib is None else f"{mib / MIB_PER_GIB:.1f}" for mib in memory),
+        gib(row.estimated_mib),
+        gib(row.used_mib),
         str(row.ooms),
         f"{row.oom_finished}/{row.oom_finished + row.oom_failed + row.oom_open}" if row.ooms else "-",
     ]

@@ -6,7 +6,8 @@ import dataclasses
 
 import pytest
 
-from slurm_hooks.explain import duration, explain
+from slurm_hooks.amounts import duration
+from slurm_hooks.explain import explain
 from slurm_hooks.records import Record, Run, encode
 from slurm_hooks.report import put_together
 from slurm_hooks.slurm.accounting import JobRun
