@@ -1,35 +1,28 @@
-"""Decides who runs when: starts resident workers, lets them run alone, in pairs and triples, and writes what came out.
+"""Decides who runs when: lets resident workers run alone, in pairs and triples, and writes what came out.
 
-Starts processes (workers, and the MPS daemon of a folder of its own), reads the GPU's counters, appends JSON
-lines to one file, so that whatever was measured before a cut is kept.
+Reads the GPU's counters and appends JSON lines to one file, so that whatever was measured before a cut is kept.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-import math
 import os
-import random
-import select
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from predictor.collection.specs import BESIDE_FRESH, PARTITIONED, SPECS, spec_of
+from predictor.collection.plan import NEWCOMERS, PARTITIONS, Plan
+from predictor.collection.resident import Worker, cores_of, workers
+from predictor.collection.specs import spec_of
 from predictor.counters import Source
 from predictor.measurements import Course
+from predictor.threads import ALL
 from predictor.types import ProfileError
 
-PARTITIONS = ((10, 90), (30, 70), (50, 50), (70, 30), (90, 10))
-NEWCOMERS = (30, 50, 70)
-"""Percentages of a job that comes to one that has all threads."""
-ALL = 100
 MAX_CLIENTS = 46
 """Processes at a time: MPS serves 48 of a GPU."""
 HANDSHAKE_S = 0.02
@@ -41,94 +34,6 @@ TRACE_TIMEOUT_S = 45.0
 RECURRENT = ("lstm", "gru")
 """Families of thousands of launches an iteration."""
 STAT = Path("/proc/stat")
-CORES_A_SIDE = 4
-MAX_SIDES = 3
-
-
-def cores_of(side: int) -> list[int]:
-    """Processor cores for one side of a colocation; none on a machine of few, where nothing is bound."""
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < MAX_SIDES * CORES_A_SIDE:
-        return []
-    return cores[side * CORES_A_SIDE : (side + 1) * CORES_A_SIDE]
-
-
-class Worker:
-    """A resident process and its pipe."""
-
-    def __init__(self, names: Sequence[str], device: str, tiny: bool, environment: Mapping[str, str]) -> None:
-        command = [sys.executable, "-m", "predictor.collection.worker", *names, "--device", device]
-        self.names = tuple(names)
-        self.reserved_mib: dict[str, float] = {}
-        self.failure = ""
-        self.process = subprocess.Popen(
-            [*command, *(["--tiny"] if tiny else [])],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-            env={**os.environ, **environment},
-        )
-
-    def send(self, **command: Any) -> None:
-        """Send a command.
-
-        Raises:
-            ProfileError: the worker is gone.
-        """
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(json.dumps(command) + "\n")
-            self.process.stdin.flush()
-        except OSError as error:
-            raise self._fail(f"it is gone ({error.strerror})") from error
-
-    def require(self) -> None:
-        """Do nothing if the worker can take commands.
-
-        Raises:
-            ProfileError: it failed before.
-        """
-        if self.failure:
-            raise ProfileError(self.failure)
-
-    def _fail(self, why: str) -> ProfileError:
-        self.failure = f"worker {' '.join(self.names)}: {why}"
-        self.process.kill()
-        return ProfileError(self.failure)
-
-    def receive(self, timeout_s: float) -> dict[str, Any]:
-        """The next answer.
-
-        Raises:
-            ProfileError: the worker died, did not answer in time, or answers with an error; it is of no more use.
-        """
-        assert self.process.stdout is not None
-        ready, _, _ = select.select([self.process.stdout], [], [], timeout_s)
-        line = self.process.stdout.readline() if ready else ""
-        if not line:
-            raise self._fail("it ended" if ready else f"no answer within {timeout_s:.0f} s")
-        content: dict[str, Any] = json.loads(line)
-        if "error" in content:
-            raise self._fail(content["error"])
-        return content
-
-    def dismiss(self) -> None:
-        """Tell the process to end, without waiting for it."""
-        with suppress(ProfileError, ValueError):
-            self.send(do="stop")
-
-    def close(self) -> None:
-        """Wait for the end of the process, and force it if it does not come."""
-        for stream in (self.process.stdin, self.process.stdout):
-            with suppress(OSError):
-                if stream is not None:
-                    stream.close()
-        try:
-            self.process.wait(15)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
 
 
 def stolen_s() -> float:
@@ -137,92 +42,6 @@ def stolen_s() -> float:
         first = STAT.read_text(encoding="ascii").split("\n", 1)[0].split()
         return int(first[8]) / os.sysconf("SC_CLK_TCK")
     return 0.0
-
-
-@contextmanager
-def workers(
-    groups: Iterable[Sequence[str]],
-    device: str,
-    tiny: bool = False,
-    environments: Iterable[Mapping[str, str]] | None = None,
-    timeout_s: float = 180.0,
-) -> Iterator[list[Worker]]:
-    """Resident workers, one for each group of workload names, all started before any is waited for."""
-    listed = [tuple(group) for group in groups]
-    given = list(environments) if environments is not None else [{}] * len(listed)
-    started: list[Worker] = []
-    try:
-        for names, environment in zip(listed, given, strict=True):
-            started.append(Worker(names, device, tiny, environment))
-        deadline = time.monotonic() + timeout_s
-        for worker in started:
-            # One that fails to build its workload fails alone: whoever asks it to run is told so.
-            with suppress(ProfileError):
-                worker.reserved_mib = worker.receive(max(1.0, deadline - time.monotonic()))["ready"]
-        yield started
-    finally:
-        for worker in started:
-            worker.dismiss()
-        for worker in started:
-            worker.close()
-
-
-@contextmanager
-def mps(folder: Path) -> Iterator[dict[str, str]]:
-    """An MPS daemon of our own; yields the environment that its clients need."""
-    pipes, logs = folder / "pipe", folder / "log"
-    for each in (pipes, logs):
-        each.mkdir(parents=True, exist_ok=True)
-    client = {"CUDA_MPS_PIPE_DIRECTORY": str(pipes)}
-    environment = {**os.environ, **client, "CUDA_MPS_LOG_DIRECTORY": str(logs)}
-    subprocess.run(["nvidia-cuda-mps-control", "-d"], env=environment, check=True, timeout=30)
-    try:
-        yield client
-    finally:
-        subprocess.run(["nvidia-cuda-mps-control"], env=environment, input="quit\n", text=True, check=False, timeout=60)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How much to measure.
-
-    Attributes:
-        window_s: time that counts of each run.
-        solo_s: time that each side of a pair runs alone, before or after it runs beside the other.
-        names: the workloads.
-        first: workloads whose pairs are measured before all others, should time run out.
-        fresh: further workloads, for judging: measured beside each other and beside those of ``beside_fresh``.
-        beside_fresh: see ``fresh``.
-        partitioned: those measured under thread percentages and under time slicing.
-        swept: pairs swept under thread percentages: alone, without any, with those of :data:`PARTITIONS`, and, for
-            either side, with those of :data:`NEWCOMERS` while the other has all threads.
-        newcomers: pairs swept with those of :data:`NEWCOMERS` only.
-        triples: number of triples.
-        pairs_again: number of pairs measured under partitions and under time slicing.
-        repeats: number of pairs measured a second time.
-        seed: choice of the triples and of the repeats.
-        budget_s: no measurement of colocations begins after so long.
-    """
-
-    window_s: float = 0.5
-    solo_s: float = 0.2
-    names: tuple[str, ...] = tuple(spec.name for spec in SPECS)
-    first: tuple[str, ...] = ()
-    fresh: tuple[str, ...] = ()
-    beside_fresh: tuple[str, ...] = BESIDE_FRESH
-    partitioned: tuple[str, ...] = PARTITIONED
-    swept: tuple[tuple[str, str], ...] = ()
-    newcomers: tuple[tuple[str, str], ...] = ()
-    triples: int = 60
-    pairs_again: int = 30
-    repeats: int = 20
-    seed: int = 1
-    budget_s: float = math.inf
-
-    @property
-    def every(self) -> tuple[str, ...]:
-        """All workloads, the fresh ones too."""
-        return self.names + self.fresh
 
 
 class Collector:
@@ -347,7 +166,7 @@ class Collector:
             at = dict(zip(names, resident, strict=False))
             for name in names:
                 self._safely(self.alone, name, at[name], name, method="mps")
-            jobs = self.colocations()
+            jobs = self.plan.colocations()
             for done, (kind, group, repeat) in enumerate(jobs):
                 if self.late():
                     self.say(f"time is over after {done} of {len(jobs)} colocations")
@@ -365,30 +184,6 @@ class Collector:
             for name in names:
                 self._safely(self.alone, name, at[name], name, method="mps", repeat=1)
 
-    def colocations(self) -> list[tuple[str, tuple[str, ...], int]]:
-        """Kind (``self``, ``pair``, ``triple``), workloads and repeat of every colocation.
-
-        Those that come first by the plan come first, the fresh ones too; within that in any order, so that a cut
-        leaves a fair part of everything, and either workload of a pair may be its first side.
-        """
-        plan = self.plan
-        chance = random.Random(plan.seed)  # noqa: S311 - a choice of measurements, no secret
-        pairs = list(itertools.combinations(plan.names, 2))
-        again = chance.sample(pairs, min(plan.repeats, len(pairs)))
-        every = list(itertools.combinations(plan.names, 3))
-        triples = chance.sample(every, min(plan.triples, len(every)))
-        beside = [name for name in plan.beside_fresh if name in plan.names]
-        pairs += [*itertools.combinations(plan.fresh, 2), *itertools.product(plan.fresh, beside)]
-        jobs: list[tuple[str, tuple[str, ...], int]] = [("pair", pair, 0) for pair in pairs]
-        jobs += [("pair", pair, 1) for pair in again]
-        jobs += [("triple", triple, 0) for triple in triples]
-        jobs += [("self", (name,), 0) for name in plan.every]
-        jobs = [(kind, tuple(chance.sample(group, len(group))), repeat) for kind, group, repeat in jobs]
-        chance.shuffle(jobs)
-        first = {*plan.first, *plan.fresh}
-        # A twin must be loaded first: those come last.
-        return sorted(jobs, key=lambda job: (job[0] == "self", not first.intersection(job[1])))
-
     def beside_itself(self, worker: Worker, twin: Worker, name: str) -> None:
         """Measure a workload beside another of the same."""
         twin.require()
@@ -398,12 +193,6 @@ class Collector:
         twin.send(do="drop", name=name)
         twin.receive(self.timeout_s)
 
-    def chosen_pairs(self) -> list[tuple[str, str]]:
-        """The pairs measured again under partitions and time slicing."""
-        pairs = list(itertools.combinations(self.plan.partitioned, 2))
-        chance = random.Random(self.plan.seed)  # noqa: S311 - a choice of measurements, no secret
-        return chance.sample(pairs, min(self.plan.pairs_again, len(pairs)))
-
     def sliced(self) -> None:
         """The chosen pairs under plain time slicing."""
         with workers([(name,) for name in self.plan.partitioned], self.device, self.tiny) as resident:
@@ -411,7 +200,7 @@ class Collector:
             by_name = dict(zip(self.plan.partitioned, resident, strict=True))
             for name in self.plan.partitioned:
                 self._safely(self.alone, name, by_name[name], name, method="slicing")
-            for pair in self.chosen_pairs():
+            for pair in self.plan.chosen_pairs():
                 sides = [(by_name[name], name) for name in pair]
                 self._safely(self.colocated, pair, "pair", sides, method="slicing")
 
@@ -442,7 +231,7 @@ class Collector:
             at = dict(zip(keys, resident, strict=True))
             for name, share in keys:
                 self._safely(self.alone, name, at[name, share], name, method="mps", share=share)
-            for pair in self.chosen_pairs():
+            for pair in self.plan.chosen_pairs():
                 for shares in PARTITIONS:
                     sides = [(at[name, share], name) for name, share in zip(pair, shares, strict=True)]
                     self._safely(self.colocated, pair, "pair", sides, method="mps", shares=list(shares))

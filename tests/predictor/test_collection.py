@@ -16,7 +16,9 @@ import torch
 
 from predictor.artifact import ArtifactError
 from predictor.collection import conductor, solo
-from predictor.collection.conductor import PARTITIONS, Collector, Plan, Worker, cores_of, mps, workers
+from predictor.collection.conductor import Collector
+from predictor.collection.plan import PARTITIONS, Plan
+from predictor.collection.resident import Worker, cores_of, mps, workers
 from predictor.collection.specs import BESIDE_FRESH, FRESH, PARTITIONED, SPECS, Spec, spec_of
 from predictor.collection.workloads import build, build_model
 from predictor.counters import Counters, NoCounters
@@ -62,10 +64,10 @@ def test_fresh_workloads_are_of_families_of_their_own() -> None:
         spec_of("none")
 
 
-def test_plan_covers_every_pair_once_and_the_rest_as_asked(tmp_path: Path) -> None:
+def test_plan_covers_every_pair_once_and_the_rest_as_asked() -> None:
     fresh = tuple(spec.name for spec in FRESH)
     plan = Plan(fresh=fresh, first=("lstm_batch16-train",))
-    jobs = Collector(plan, "cpu", NoCounters(), tmp_path / "raw").colocations()
+    jobs = plan.colocations()
     count = len(plan.names)
     pairs = [frozenset(group) for kind, group, repeat in jobs if kind == "pair" and not repeat]
     assert len(pairs) == len(set(pairs))
@@ -75,7 +77,7 @@ def test_plan_covers_every_pair_once_and_the_rest_as_asked(tmp_path: Path) -> No
     assert sorted(group[0] for kind, group, _ in jobs if kind == "self") == sorted(plan.every)
     assert sum(1 for kind, _, _ in jobs if kind == "triple") == 60
     assert sum(repeat for _, _, repeat in jobs) == 20
-    assert len(Collector(plan, "cpu", NoCounters(), tmp_path / "raw").chosen_pairs()) == 30
+    assert len(plan.chosen_pairs()) == 30
     urgent = [bool({*fresh, "lstm_batch16-train"} & set(group)) for kind, group, _ in jobs if kind != "self"]
     assert urgent == sorted(urgent, reverse=True), "what comes first by the plan comes first"
     sides = [group[0] for kind, group, _ in jobs if kind == "pair"]
@@ -181,7 +183,7 @@ def test_partitions_and_slicing_need_a_process_each(tmp_path: Path, monkeypatch:
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr("predictor.collection.conductor.Worker", Instant)
+    monkeypatch.setattr("predictor.collection.resident.Worker", Instant)
     plan = Plan(window_s=0.01, names=NAMES, partitioned=NAMES, pairs_again=1)
     collector = Collector(plan, "cpu", NoCounters(), raw)
     collector.partitioned({"A": "b"})
