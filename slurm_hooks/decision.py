@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from estimator.gpus import is_named, lookup
 from estimator.input_size import written
 from estimator.types import Estimate
 from predictor.types import Prediction, Profile
 from slurm_hooks import mig
 from slurm_hooks.amounts import gib
-from slurm_hooks.cluster import ClusterView, Gpu, Node, partition_of
+from slurm_hooks.cluster import ClusterView, Gpu, partition_of
 from slurm_hooks.config import Mps, Partition
 from slurm_hooks.directives import Directives
+from slurm_hooks.gpus import memory_of, types_of
 from slurm_hooks.interference import Interference, typical
 from slurm_hooks.placement import Need, candidates, choose
+from slurm_hooks.reach import instances_for, limit_s, need_of, reachable
 from slurm_hooks.records import Record
-from slurm_hooks.request import GpuRequest, LeftAlone, Submission, generic_resources
-from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU, cap_of, share_of, usable_mib
+from slurm_hooks.request import GpuRequest, LeftAlone, Submission
+from slurm_hooks.shares import FULL_THREADS, WHOLE_GPU, cap_of, share_of
+from slurm_hooks.starts import why_not_at_once
 
 _SHARED: Final = Mps(users="multi")
-_NONE: Final[frozenset[str]] = frozenset()
 _NOBODY: Final = "?"  # no user: stands for one whose name is not known
 
 
@@ -98,30 +98,6 @@ class Decision(NamedTuple):
     larger: tuple[str, ...] = ()
 
 
-def memory_of(partition: Partition) -> int:
-    """Memory of one GPU of a partition that may be given away, in MiB; 0 where no one says how much it has."""
-    total = partition.gpu_memory_mib or lookup(partition.gpu_model).memory_mib
-    return usable_mib(total, partition)
-
-
-def without_memory(partition: Partition) -> str:
-    """Why nothing of a GPU can be given away in a partition of which `memory_of` is 0, and the cure in rad.toml."""
-    total = partition.gpu_memory_mib or lookup(partition.gpu_model).memory_mib
-    if total:
-        return f"margin_mib = {partition.margin_mib} leaves nothing of a GPU's {total} MiB: lower it"
-    if partition.gpu_model:
-        return f"gpu_model {partition.gpu_model!r} is not known: set gpu_memory_mib too"
-    return "memory of its GPUs is not told: set gpu_model or gpu_memory_mib"
-
-
-def unknown_gpu(partition: Partition) -> str:
-    """What follows for a partition of whose GPUs nothing but their memory is known, or the empty string."""
-    if partition.method not in ("mps", "streams") or not memory_of(partition) or lookup(partition.gpu_model).memory_mib:
-        return ""
-    name = f"gpu_model {partition.gpu_model!r} is not known" if partition.gpu_model else "gpu_model is not set"
-    return f"{name}: bounds are 20 % wider, and jobs are predicted to slow each other down as typical ones would"
-
-
 def decide(job: Job, partition: Partition, situation: Situation) -> Decision:
     """Share, pin and cap of a job in a partition of these settings."""
     submission, request, directives, demand = job
@@ -140,14 +116,14 @@ def decide(job: Job, partition: Partition, situation: Situation) -> Decision:
     else:
         share = share_of(estimate.upper_mib, smact, usable, partition)
         reasons.append(_share_reason(share, estimate, smact, usable, partition))
-    gpu_type, feature = _types(request, partition, view)
+    gpu_type, feature = types_of(request, partition, view)
     if feature:
         reasons.append(f"GPU type {request.type} became the node feature {feature}")
     apart = mps.users == "single" and partition.method == "mps"
     need = need_of(submission, share, partition, gpu_type, feature, (submission.user or _NOBODY) if apart else "")
     by_user = submission.by_user or partition_of(view, submission.partition).by_user
-    need = need._replace(until=now + _limit_s(submission, view), owner=submission.user, by_user=by_user)
-    why_unpinned = _uncertain(submission, view, age_s=now - view.taken, stale_s=stale_s, now=now)
+    need = need._replace(until=now + limit_s(submission, view), owner=submission.user, by_user=by_user)
+    why_unpinned = why_not_at_once(submission, view, age_s=now - view.taken, stale_s=stale_s, now=now)
     if why_unpinned:
         place = _Place(None, None, f"not pinned: {why_unpinned}")
     elif partition.placement == "kace" and interference is not None and share != WHOLE_GPU:
@@ -179,8 +155,8 @@ def decide_instance(job: Job, partition: Partition, view: ClusterView) -> Decisi
     submission, request, directives, demand = job
     if mig.profile(request.type):
         return LeftAlone(request.text, "the request names a MIG profile")
-    feature = _types(request, partition, view)[1]
-    found = mig.profiles(_instances_for(submission, feature, view))
+    feature = types_of(request, partition, view)[1]
+    found = mig.profiles(instances_for(submission, feature, view))
     if not found:
         return LeftAlone(request.text, "no node with MIG instances is known where the job may run")
     largest, estimate, fitting = found[-1], demand.estimate, None
@@ -213,35 +189,6 @@ def decide_instance(job: Job, partition: Partition, view: ClusterView) -> Decisi
         profile=chosen.type,
         larger=larger,
     )
-
-
-def _instances_for(submission: Submission, feature: str, view: ClusterView) -> frozenset[str]:
-    """Device types of the MIG instances that a job may get: Slurm refuses one that is on none of its nodes.
-
-    Where nodes or features are asked for in other ways than by plain names, those that all nodes have.
-    """
-    here = [
-        node
-        for node in view.nodes
-        if submission.partition in node.partitions and (not feature or feature in node.features)
-    ]
-    may_go = _where(submission, here)
-    if may_go is None:
-        return frozenset.intersection(*(node.instances for node in here)) if here else frozenset()
-    return frozenset(kind for node in may_go for kind in node.instances)
-
-
-def _where(submission: Submission, nodes: Sequence[Node]) -> list[Node] | None:
-    """Those of `nodes` that a job may go to; None where it names them or features other than by plain names."""
-    if any(c in submission.req_nodes + submission.exc_nodes + submission.features for c in "[(|*!"):
-        return None
-    asked, excluded = _names(submission.req_nodes), _names(submission.exc_nodes)
-    features = _names(submission.features, "&")
-    return [
-        node
-        for node in nodes
-        if (not asked or node.name in asked) and node.name not in excluded and features <= node.features
-    ]
 
 
 class _Place(NamedTuple):
@@ -315,42 +262,6 @@ def _share_reason(share: int, estimate: Estimate, smact: float, usable: int, par
     return f"{share} shares for {ground}"
 
 
-def _types(request: GpuRequest, partition: Partition, view: ClusterView) -> tuple[str, str]:
-    """Device type and node feature that a user's GPU type means: one of the two, or neither."""
-    if not request.type:
-        return "", ""
-    if any(gpu.type == request.type for node in view.nodes for gpu in node.gpus) or mig.profile(request.type):
-        return request.type, ""
-    if not _is_model(request.type, partition):
-        return "", request.type
-    names = (partition.feature,) if partition.feature else (request.type, partition.gpu_model)
-    return "", next((name for name in names if any(name in node.features for node in view.nodes)), names[0])
-
-
-def _is_model(type_: str, partition: Partition) -> bool:
-    """Whether a user's GPU type is the model of the partition's GPUs, or the feature that stands for it."""
-    return type_ == partition.feature or is_named(partition.gpu_model, type_)
-
-
-def unknown_type(request: GpuRequest, partition: Partition, view: ClusterView) -> str:
-    """Why a request for a GPU type cannot be rewritten, or the empty string.
-
-    Slurm would refuse it, or the job would run on another GPU than it asks for. Where nobody has looked at the cluster
-    yet, only what the configuration says of types is known.
-    """
-    feature = _types(request, partition, view)[1]
-    of_partition = _is_model(request.type, partition)
-    if not feature or (of_partition and partition.feature and not view.nodes):
-        return ""
-    if not view.nodes:
-        return f"GPU type {request.type} is not known: nobody has looked at Slurm's nodes yet"
-    if partition.gpu_model and not of_partition:
-        return f"GPU type {request.type} is not the partition's: its GPUs are {partition.gpu_model}"
-    if any(feature in node.features for node in view.nodes):
-        return ""
-    return f"GPU type {request.type} is not known: no node has it as device type, none has the feature {feature}"
-
-
 def no_shares(submission: Submission, request: GpuRequest, partition: Partition, situation: Situation) -> str:
     """Why Slurm would refuse the request, or hold the job, if it asked for shares; the empty string if it would not.
 
@@ -367,127 +278,18 @@ def no_shares(submission: Submission, request: GpuRequest, partition: Partition,
     names = frozenset(submission.partition.split(","))
     if not names & view.lacking:
         return ""
-    feature = _types(request, partition, view)[1]
+    feature = types_of(request, partition, view)[1]
     here = [
         node
         for node in view.nodes
         if node.gpus and names & node.partitions and (not feature or feature in node.features)
     ]
-    may_go = _where(submission, here)
+    may_go = reachable(submission, here)
     if may_go is None:
         lacks = not all(node.shares for node in here)
     else:
         lacks = bool(may_go) and not any(node.shares for node in may_go)
     return "no node where the job may run has shares of its GPUs (gres/mps) now" if lacks else ""
-
-
-def gives_whole_nodes(submission: Submission, view: ClusterView) -> str:
-    """Why no share of a GPU is held in one of a job's partitions, or the empty string."""
-    for name in submission.partition.split(","):
-        if partition_of(view, name).whole_nodes:
-            return f"partition {name} gives each job its node whole (OverSubscribe=EXCLUSIVE)"
-    return ""
-
-
-def need_of(
-    submission: Submission, share: int, partition: Partition, gpu_type: str = "", feature: str = "", user: str = ""
-) -> Need:
-    """What a job that gets `share` needs of a GPU and its node; of `user`, where it is kept apart from others'."""
-    of_tasks = (submission.num_tasks or 1) * (submission.cpus_per_task or 1)
-    cpus = max(of_tasks, submission.min_cpus or 1, submission.min_cpus_per_node or 1, submission.cpus_per_gpu or 1)
-    memory = submission.memory_per_node_mib or submission.memory_per_gpu_mib or 0
-    per_cpu = 0 if memory else submission.memory_per_cpu_mib or 0
-    return Need(
-        share=share,
-        partition=submission.partition,
-        cpus=cpus,
-        memory_mib=memory or per_cpu * cpus,
-        memory_per_cpu_mib=per_cpu,
-        usable_mib=memory_of(partition),
-        smact_default=partition.default_smact,
-        nodes=_names(submission.req_nodes),
-        excluded=_names(submission.exc_nodes),
-        features=frozenset((feature,)) if feature else _NONE,
-        gpu_type=gpu_type,
-        user=user,
-    )
-
-
-def _names(text: str, mark: str = ",") -> frozenset[str]:
-    return frozenset(filter(None, text.split(mark))) if text else _NONE
-
-
-def _limit_s(submission: Submission, view: ClusterView) -> float:
-    """How long a job may run, in seconds."""
-    if submission.time_limit_min is not None:
-        return submission.time_limit_min * 60.0
-    return partition_of(view, submission.partition).limit_s
-
-
-def waits_for_itself(submission: Submission, now: float) -> bool:
-    """Whether a job cannot start now however much is free."""
-    later = submission.begin_time is not None and submission.begin_time > now
-    return submission.held or bool(submission.dependency) or later
-
-
-def _uncertain(submission: Submission, view: ClusterView, *, age_s: float, stale_s: float, now: float) -> str:
-    """Why the job may not start at once, so that a pin could hold it back; the empty string if it may.
-
-    Nor may a pin name a node on which the job cannot run at all: Slurm refuses such a job.
-    """
-    if abs(age_s) > stale_s:  # the clock may have been set back
-        return "the view of the cluster is stale"
-    return _of_job(submission, now) or _of_nodes(submission) or _of_partition(submission, view)
-
-
-def _of_job(submission: Submission, now: float) -> str:
-    """What a job may wait for however much is free, or the empty string."""
-    if "," in submission.partition:
-        return "the job names several partitions"
-    if submission.array:
-        return "the tasks of an array go where there is room"
-    if waits_for_itself(submission, now):
-        return "the job is held, waits for others, or is to begin later"
-    if submission.reservation:
-        return "the job uses a reservation"
-    return "the job needs licenses" if submission.licenses else ""
-
-
-def _of_nodes(submission: Submission) -> str:
-    """What a job asks of its node of which the view says nothing, or the empty string."""
-    if any(c in submission.req_nodes or c in submission.exc_nodes for c in "[,"):
-        return "the job names several nodes"
-    if submission.features:
-        return "the job names node features"
-    if submission.node_options:
-        return f"which nodes will do for {', '.join(submission.node_options)} is not known"
-    if len(generic_resources(submission)) > 1:
-        return "which nodes have the other generic resources that the job asks for is not known"
-    return ""
-
-
-def _of_partition(submission: Submission, view: ClusterView) -> str:
-    """What a job may wait for in its partition, or the empty string."""
-    slurm = partition_of(view, submission.partition)
-    if not slurm.up:
-        return "the partition is not up"
-    if slurm.limits_nodes:
-        return "how much of a node its partition's jobs may still take is not known"
-    if submission.time_limit_min is not None and submission.time_limit_min * 60.0 > slurm.longest_s:
-        return "the job may run for longer than the partition lets it"
-    if submission.user in view.at_limit:
-        return "a job of the user waits for a limit of association or QOS"
-    if view.enforces_limits and not view.can_retype and _holds_gpus(submission.user, view):
-        return "the user's jobs hold GPUs already, and one more may have to wait for a limit of association or QOS"
-    waiting = view.waiting.get(submission.partition, 0)
-    if waiting == 1:
-        return "a job of the partition waits already"
-    return f"{waiting} jobs of the partition wait already" if waiting else ""
-
-
-def _holds_gpus(user: str, view: ClusterView) -> bool:
-    gpus = (gpu for node in view.nodes for gpu in (*node.gpus, *node.whole))
-    return any(resident.user == user for gpu in gpus for resident in gpu.residents)
 
 
 def record_of(job: Job, decision: Decision, partition: Partition) -> Record:

@@ -10,7 +10,7 @@ from typing import Literal
 from slurm_hooks import mig
 from slurm_hooks.cluster import SHARES_COUNTED_SINCE, SHARES_PER_GPU
 from slurm_hooks.config import Config, Radd
-from slurm_hooks.decision import memory_of, unknown_gpu, without_memory
+from slurm_hooks.gpus import memory_of, unknown_gpu, without_memory
 from slurm_hooks.node.memory import is_smaller
 
 Role = Literal["controller", "node"]

@@ -22,10 +22,13 @@ from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Resident, partition_o
 from slurm_hooks.config import Config, Partition
 from slurm_hooks.directives import LATE, Directives
 from slurm_hooks.experience import Experience, runs_of
+from slurm_hooks.gpus import unknown_type
 from slurm_hooks.interference import Interference, pack
+from slurm_hooks.reach import gives_whole_nodes, need_of
 from slurm_hooks.reading import Reading, read, submission_from
 from slurm_hooks.request import LeftAlone, Submission, asked_of, with_defaults
 from slurm_hooks.shares import WHOLE_GPU
+from slurm_hooks.starts import waits_for_itself
 
 log: Final = logging.getLogger("rad.service")
 
@@ -52,7 +55,7 @@ class _Decided(NamedTuple):
 
     def arrival(self) -> Arrival:
         """The job as the view will show it; the tasks of an array may fill any GPU."""
-        need = rules.need_of(self.submission, self.resident.share, self.partition)
+        need = need_of(self.submission, self.resident.share, self.partition)
         resident = replace(self.resident, share=WHOLE_GPU) if self.submission.array else self.resident
         return Arrival(resident, self.gpu, self.names, need.cpus, need.memory_mib, self.submission.by_user)
 
@@ -187,7 +190,7 @@ class Service:
             return self._left_alone(submission, directives, partition, request)
         situation = self._situation()
         view = situation.view
-        unknown = rules.gives_whole_nodes(submission, view) or rules.unknown_type(request, partition, view)
+        unknown = gives_whole_nodes(submission, view) or unknown_type(request, partition, view)
         if not unknown and partition.mode == "enforce" and partition.method != "mig":
             unknown = rules.no_shares(submission, request, partition, situation)
         if unknown:
@@ -227,7 +230,7 @@ class Service:
     def _remember(self, submission: Submission, gpu: Gpu | None, resident: Resident, partition: Partition) -> None:
         """Keep a job until Slurm shows it, so that the next decision is not made as if it were not there."""
         now = self._clock()
-        if submission.test_only or rules.waits_for_itself(submission, now):
+        if submission.test_only or waits_for_itself(submission, now):
             return
         # Users may name thousands, and Slurm looks at them after RAD.
         names = frozenset(name for name in submission.partition.split(",") if self.config.partition(name))

@@ -11,7 +11,7 @@ import click
 
 from slurm_hooks import config as settings
 from slurm_hooks import config_reference
-from slurm_hooks.decision import memory_of, unknown_gpu, without_memory
+from slurm_hooks.gpus import memory_of, unknown_gpu, without_memory
 from slurm_hooks.hook import LONGEST_REQUEST, LONGEST_SUMMARY, LUA_DEADLINE_S
 from slurm_hooks.radctl.main import Site
 

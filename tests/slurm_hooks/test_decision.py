@@ -27,12 +27,10 @@ from slurm_hooks.decision import (
     Job,
     Situation,
     decide,
-    gives_whole_nodes,
-    memory_of,
-    need_of,
-    unknown_type,
 )
 from slurm_hooks.directives import Directives
+from slurm_hooks.gpus import memory_of, unknown_type
+from slurm_hooks.reach import gives_whole_nodes, need_of
 from slurm_hooks.request import GpuRequest, Submission, with_defaults
 from slurm_hooks.shares import cap_of, share_of, usable_mib
 

@@ -1,0 +1,70 @@
+"""A partition's GPUs by its settings: what memory they give away, and what a user's GPU type means there. Pure."""
+
+from __future__ import annotations
+
+from estimator.gpus import is_named, lookup
+from slurm_hooks import mig
+from slurm_hooks.cluster import ClusterView
+from slurm_hooks.config import Partition
+from slurm_hooks.request import GpuRequest
+from slurm_hooks.shares import usable_mib
+
+
+def memory_of(partition: Partition) -> int:
+    """Memory of one GPU of a partition that may be given away, in MiB; 0 where no one says how much it has."""
+    total = partition.gpu_memory_mib or lookup(partition.gpu_model).memory_mib
+    return usable_mib(total, partition)
+
+
+def without_memory(partition: Partition) -> str:
+    """Why nothing of a GPU can be given away in a partition of which `memory_of` is 0, and the cure in rad.toml."""
+    total = partition.gpu_memory_mib or lookup(partition.gpu_model).memory_mib
+    if total:
+        return f"margin_mib = {partition.margin_mib} leaves nothing of a GPU's {total} MiB: lower it"
+    if partition.gpu_model:
+        return f"gpu_model {partition.gpu_model!r} is not known: set gpu_memory_mib too"
+    return "memory of its GPUs is not told: set gpu_model or gpu_memory_mib"
+
+
+def unknown_gpu(partition: Partition) -> str:
+    """What follows for a partition of whose GPUs nothing but their memory is known, or the empty string."""
+    if partition.method not in ("mps", "streams") or not memory_of(partition) or lookup(partition.gpu_model).memory_mib:
+        return ""
+    name = f"gpu_model {partition.gpu_model!r} is not known" if partition.gpu_model else "gpu_model is not set"
+    return f"{name}: bounds are 20 % wider, and jobs are predicted to slow each other down as typical ones would"
+
+
+def types_of(request: GpuRequest, partition: Partition, view: ClusterView) -> tuple[str, str]:
+    """Device type and node feature that a user's GPU type means: one of the two, or neither."""
+    if not request.type:
+        return "", ""
+    if any(gpu.type == request.type for node in view.nodes for gpu in node.gpus) or mig.profile(request.type):
+        return request.type, ""
+    if not _is_model(request.type, partition):
+        return "", request.type
+    names = (partition.feature,) if partition.feature else (request.type, partition.gpu_model)
+    return "", next((name for name in names if any(name in node.features for node in view.nodes)), names[0])
+
+
+def unknown_type(request: GpuRequest, partition: Partition, view: ClusterView) -> str:
+    """Why a request for a GPU type cannot be rewritten, or the empty string.
+
+    Slurm would refuse it, or the job would run on another GPU than it asks for. Where nobody has looked at the cluster
+    yet, only what the configuration says of types is known.
+    """
+    feature = types_of(request, partition, view)[1]
+    of_partition = _is_model(request.type, partition)
+    if not feature or (of_partition and partition.feature and not view.nodes):
+        return ""
+    if not view.nodes:
+        return f"GPU type {request.type} is not known: nobody has looked at Slurm's nodes yet"
+    if partition.gpu_model and not of_partition:
+        return f"GPU type {request.type} is not the partition's: its GPUs are {partition.gpu_model}"
+    if any(feature in node.features for node in view.nodes):
+        return ""
+    return f"GPU type {request.type} is not known: no node has it as device type, none has the feature {feature}"
+
+
+def _is_model(type_: str, partition: Partition) -> bool:
+    """Whether a user's GPU type is the model of the partition's GPUs, or the feature that stands for it."""
+    return type_ == partition.feature or is_named(partition.gpu_model, type_)
