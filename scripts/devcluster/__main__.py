@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scripts.devcluster import processes
-from scripts.devcluster.cluster import USERS, Cluster, ClusterError
+from scripts.devcluster.cluster import Cluster, ClusterError
+from scripts.devcluster.ground import USERS
 from scripts.devcluster.layout import Layout, Rad, free_base_port
 from slurm_hooks import config as configuration
 

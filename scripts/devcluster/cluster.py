@@ -12,31 +12,22 @@ import pwd
 import re
 import shutil
 import socket
-import stat
 import struct
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from scripts.devcluster import processes, settings
-from scripts.devcluster.interpreter import Interpreter, closed, for_everybody
-from scripts.devcluster.layout import MARKER, Layout, Rad
+from scripts.devcluster import ground, processes, settings
+from scripts.devcluster.ground import USERS
+from scripts.devcluster.interpreter import for_everybody
+from scripts.devcluster.layout import Layout, Rad
 from scripts.devcluster.processes import ClusterError, Daemon, wait_for
 from slurm_hooks import config as configuration
 from slurm_hooks.node import mps
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-USERS = ("alice", "bob")
 ACCOUNTS = {"alice": "research", "bob": "teaching"}
-NVIDIA_MAJOR = 195
 START_DEADLINE_S = 60.0
 COMMAND_DEADLINE_S = 120.0
 CANCEL_DEADLINE_S = 20.0
@@ -105,9 +96,9 @@ class Cluster:
         """
         if os.geteuid() != 0:
             raise ClusterError("a cluster needs root: slurmd starts jobs as their users")
-        self._make_users()
-        self._make_folders()
-        self._write_settings()
+        ground.make_users()
+        ground.make_folders(self.layout)
+        ground.write_settings(self.layout, self.rad)
         self.layout.save()
         self.start("munged")
         self.start("mariadbd")
@@ -116,8 +107,8 @@ class Cluster:
         if self.rad is not None:
             self.start("radd")
         self.start("slurmctld")
-        for name in self.layout.node_names:
-            self.start(f"slurmd-{name}", wait=False)
+        for name in self.layout.slurmds:
+            self.start(name, wait=False)
         if self.rad is not None and self.rad.monitor:
             self.start("rad-monitor", wait=False)
         wait_for("nodes idle", self._nodes_ready, START_DEADLINE_S, self.layout.logs / "slurmd-node0.log")
@@ -135,7 +126,7 @@ class Cluster:
                     self.run(argv, timeout=CANCEL_DEADLINE_S)
         for name in ("rad-monitor", "radd"):
             self.stop(name)
-        slurmds = [pid for name in self._slurmds() if (pid := processes.running(directory, name)) is not None]
+        slurmds = [pid for name in self.layout.slurmds if (pid := processes.running(directory, name)) is not None]
         processes.stop(directory, slurmds, LEFTOVERS_DEADLINE_S)
         for name in ("slurmctld", "slurmdbd", "mariadbd", "munged"):
             self.stop(name)
@@ -170,14 +161,15 @@ class Cluster:
         """Names of the daemons, in the order in which they start."""
         rad = ["radd"] if self.rad is not None else []
         monitor = ["rad-monitor"] if self.rad is not None and self.rad.monitor else []
-        return ["munged", "mariadbd", "slurmdbd", *rad, "slurmctld", *self._slurmds(), *monitor]
+        return ["munged", "mariadbd", "slurmdbd", *rad, "slurmctld", *self.layout.slurmds, *monitor]
 
     def start(self, name: str, *, wait: bool = True) -> None:
         """Start a daemon where it does not run, and wait until it answers."""
         if self.is_up(name):
             return
-        if name == "mariadbd":
-            self._make_database_folder()
+        if name == "mariadbd" and not (self.layout.directory / "db" / "mysql").is_dir():
+            self.say("making an empty database")
+            ground.make_database_folder(self.layout)
         daemon, ready = self._daemon(name)
         self.say(f"starting {name}")
         processes.start(daemon, self.layout.directory)
@@ -343,9 +335,6 @@ class Cluster:
 
     # The parts
 
-    def _slurmds(self) -> list[str]:
-        return [f"slurmd-{name}" for name in self.layout.node_names]
-
     def _log(self, name: str) -> Path:
         """The log that a daemon wrote last: its own, or what it said on standard error before it opened that."""
         logs = (self.layout.logs / f"{name}.log", self.layout.logs / name / f"{name}.log")
@@ -355,37 +344,11 @@ class Cluster:
         layout = self.layout
         slurm = {"SLURM_CONF": str(layout.slurm_conf)}
         if name == "munged":
-            folder = layout.munge_socket.parent
-            argv = [
-                "munged",
-                "--foreground",
-                "--force",
-                f"--socket={layout.munge_socket}",
-                f"--key-file={layout.etc}/munge.key",
-                f"--pid-file={folder}/munged.pid",
-                f"--seed-file={folder}/munged.seed",
-                "--num-threads=4",
-            ]
-            return Daemon(name, argv), lambda: self._quiet(["munge", "-n", f"--socket={layout.munge_socket}"])
+            return Daemon(name, _munged(layout)), lambda: self._quiet(
+                ["munge", "-n", f"--socket={layout.munge_socket}"]
+            )
         if name == "mariadbd":
-            argv = [
-                "mariadbd",
-                "--no-defaults",
-                "--user=mysql",
-                f"--datadir={layout.directory}/db",
-                f"--tmpdir={layout.run}/db",
-                f"--socket={layout.run}/db/mariadb.sock",
-                f"--pid-file={layout.run}/db/mariadb.pid",
-                "--bind-address=127.0.0.1",
-                f"--port={layout.db_port}",
-                "--skip-log-bin",
-                "--innodb-buffer-pool-size=64M",
-                "--innodb-flush-log-at-trx-commit=0",
-                "--innodb-lock-wait-timeout=900",
-                "--loose-innodb-snapshot-isolation=OFF",  # else slurmdbd may end; MariaDB has it since 11.6
-                "--max-allowed-packet=16M",
-            ]
-            return Daemon(name, argv), lambda: self._quiet([*self._mariadb(), "-e", "SELECT 1"])
+            return Daemon(name, _mariadbd(layout)), lambda: self._quiet([*self._mariadb(), "-e", "SELECT 1"])
         if name == "slurmdbd":
             self._make_database()
             return Daemon(name, ["slurmdbd", "-D"], "slurm", slurm), lambda: self._quiet(
@@ -414,7 +377,7 @@ class Cluster:
         """Command and environment of a daemon of RAD's."""
         chosen = for_everybody(rad.python)
         argv = [str(chosen.python), "-m", module, "--config", str(self.layout.rad_toml)]
-        return argv, {"PYTHONPATH": self._pythonpath(rad, chosen), "PYTHONDONTWRITEBYTECODE": "1"}
+        return argv, {"PYTHONPATH": ground.python_path(self.layout, rad, chosen), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def _quiet(self, argv: Sequence[str]) -> bool:
         return self.run(argv, timeout=20).code == 0
@@ -429,143 +392,14 @@ class Cluster:
         return {name: state in ("idle", "mixed", "allocated", "completing") for name, state in states.items()}
 
     def _nodes_ready(self) -> bool:
-        ended = [name for name in self._slurmds() if not self.is_up(name)]
+        ended = [name for name in self.layout.slurmds if not self.is_up(name)]
         if ended:
             raise ClusterError(f"{ended[0]} ended at once{processes.tail(self._log(ended[0]))}")
         ready = self._ready_nodes()
         return len(ready) == self.layout.nodes and all(ready.values())
 
-    def _make_users(self) -> None:
-        for user in (*USERS, "rad"):
-            try:
-                pwd.getpwnam(user)
-            except KeyError:
-                kind = ["--system"] if user == "rad" else []
-                shell = "/usr/sbin/nologin" if user == "rad" else "/bin/bash"
-                # One after the other: of two at once neither finds the name, and the second gives the user another
-                # number, while files of the first lie there already.
-                argv = ["flock", "/etc", "useradd", *kind, "--no-create-home", "--user-group", "--shell", shell, user]
-                try:
-                    self._plain(argv)
-                except ClusterError:
-                    pwd.getpwnam(user)  # another cluster made it at the same moment
-
-    def _make_folders(self) -> None:
-        layout = self.layout
-        wall = closed(layout.directory.resolve().parent)
-        if wall is not None:
-            raise ClusterError(f"{layout.directory}: ordinary users cannot enter {wall}: choose another --dir")
-        owners = {
-            "": "root",
-            "etc": "root",
-            "dev": "root",
-            "bin": "root",
-            "home": "root",
-            "log": "root",
-            "run": "root",
-            "spool": "root",
-            "run/munge": "root",
-            "run/mps": "root",
-            "spool/rad": "root",
-            "state": "slurm",
-            "log/slurmctld": "slurm",
-            "run/slurmctld": "slurm",
-            "log/slurmdbd": "slurm",
-            "run/slurmdbd": "slurm",
-            "run/db": "mysql",
-            "db": "mysql",
-            "models": "rad",
-            "run/rad": "rad",
-            **{f"home/{user}": user for user in USERS},
-            **{f"spool/{name}": "root" for name in self._slurmds()},
-        }
-        for name, owner in owners.items():
-            path = layout.directory / name
-            path.mkdir(parents=True, exist_ok=True)
-            path.chmod(0o755)
-            entry = pwd.getpwnam(owner)
-            os.chown(path, entry.pw_uid, entry.pw_gid)
-        key = layout.etc / "munge.key"
-        if not key.exists():
-            key.touch(mode=0o600)
-            key.write_bytes(os.urandom(1024))
-        for index in range(len(layout.real_gpus), layout.gpus + len(layout.instances)):
-            _make_device(Path(layout.device(index)), index)
-
-    def _write_settings(self) -> None:
-        layout = self.layout
-        texts: dict[str, str] = {
-            "slurm.conf": settings.slurm_conf(layout, rad=self.rad is not None),
-            "gres.conf": settings.gres_conf(layout),
-            "slurmdbd.conf": settings.slurmdbd_conf(layout),
-            "cgroup.conf": settings.cgroup_conf(_slurm_version()),
-        }
-        if self.rad is not None:
-            base: Mapping[str, Any] = {}
-            if self.rad.config is not None:
-                base = tomllib.loads(self.rad.config.read_text(encoding="utf-8"))
-            texts["rad.toml"] = settings.toml(settings.rad_settings(layout, base))
-            self._write_hooks(self.rad)
-        for name, text in texts.items():
-            path = layout.etc / name
-            if not path.exists() or path.read_text(encoding="utf-8") != text:  # by its time doctor knows a new rad.toml
-                path.write_text(text, encoding="utf-8")
-        secret = layout.etc / "slurmdbd.conf"
-        secret.chmod(0o600)
-        os.chown(secret, pwd.getpwnam("slurm").pw_uid, -1)
-
-    def _write_hooks(self, rad: Rad) -> None:
-        """What an admin copies, each behind lines that say where this cluster has its things."""
-        layout = self.layout
-        code = self._code(rad)
-        if code != rad.checkout:
-            for name in ("slurm_hooks", "estimator", "predictor", "etc"):
-                shutil.copytree(rad.checkout / name, code / name, dirs_exist_ok=True)
-        for name in ("job_submit.lua", "cli_filter.lua"):
-            begin = f'package.path = "{code}/slurm_hooks/lua/?.lua;" .. package.path\n'
-            begin += f'require("rad").socket = "{layout.run}/rad/radd.sock"\n'
-            begin += "".join(f'require("rad").{key} = {value}\n' for key, value in rad.hook)
-            (layout.etc / name).write_text(begin + (code / "etc" / name).read_text(encoding="utf-8"), encoding="utf-8")
-        chosen = for_everybody(rad.python)
-        env = {
-            MARKER: layout.directory,
-            "RAD_CONFIG": layout.rad_toml,
-            "RAD_PYTHON": chosen.python,
-            "PYTHONPATH": self._pythonpath(rad, chosen),
-        }
-        exports = "".join(f"export {name}='{value}'\n" for name, value in env.items())
-        commands = {layout.etc / name: f"'{code}/etc/{name}'" for name in ("prolog.sh", "task_prolog.sh", "epilog.sh")}
-        commands[layout.bin / "radctl"] = f"'{chosen.python}' -m slurm_hooks.radctl"
-        for path, command in commands.items():
-            path.write_text(f'#!/bin/sh\n{exports}exec {command} "$@"\n', encoding="utf-8")
-            path.chmod(0o755)
-
-    def _pythonpath(self, rad: Rad, chosen: Interpreter) -> str:
-        return ":".join(str(folder) for folder in (self._code(rad), chosen.packages) if folder is not None)
-
-    def _code(self, rad: Rad) -> Path:
-        """The checkout, or, where ordinary users cannot come to it, a copy of what of it runs."""
-        return rad.checkout if closed(rad.checkout) is None else self.layout.directory / "code"
-
     def _mariadb(self) -> list[str]:
         return ["mariadb", "--no-defaults", f"--socket={self.layout.run}/db/mariadb.sock", "--user=root"]
-
-    def _make_database_folder(self) -> None:
-        if (self.layout.directory / "db" / "mysql").is_dir():
-            return
-        self.say("making an empty database")
-        self._plain(
-            [
-                "mariadb-install-db",
-                "--no-defaults",
-                "--user=mysql",
-                f"--datadir={self.layout.directory}/db",
-                f"--tmpdir={self.layout.run}/db",  # in a common one each that starts removes the others' files
-                "--auth-root-authentication-method=socket",
-                "--skip-test-db",
-                "--force",  # also where neither this machine's name nor localhost resolves
-            ]
-        )
 
     def _make_database(self) -> None:
         statements = (
@@ -593,17 +427,39 @@ class Cluster:
         path.write_text("\n".join([*lines, ""]), encoding="utf-8")
         self.run(["sacctmgr", "-i", "load", f"file={path}"]).require()
 
-    def _plain(self, argv: Sequence[str]) -> None:
-        done = subprocess.run(list(argv), capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise ClusterError(f"{argv[0]}: exit status {done.returncode}: {done.stdout}{done.stderr}")
+
+def _munged(layout: Layout) -> list[str]:
+    folder = layout.munge_socket.parent
+    return [
+        "munged",
+        "--foreground",
+        "--force",
+        f"--socket={layout.munge_socket}",
+        f"--key-file={layout.etc}/munge.key",
+        f"--pid-file={folder}/munged.pid",
+        f"--seed-file={folder}/munged.seed",
+        "--num-threads=4",
+    ]
 
 
-def _slurm_version() -> tuple[int, int]:
-    """Version of the Slurm of this machine, for example (22, 5)."""
-    said = subprocess.run(["slurmd", "-V"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"(\d+)\.(\d+)", said)
-    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
+def _mariadbd(layout: Layout) -> list[str]:
+    return [
+        "mariadbd",
+        "--no-defaults",
+        "--user=mysql",
+        f"--datadir={layout.directory}/db",
+        f"--tmpdir={layout.run}/db",
+        f"--socket={layout.run}/db/mariadb.sock",
+        f"--pid-file={layout.run}/db/mariadb.pid",
+        "--bind-address=127.0.0.1",
+        f"--port={layout.db_port}",
+        "--skip-log-bin",
+        "--innodb-buffer-pool-size=64M",
+        "--innodb-flush-log-at-trx-commit=0",
+        "--innodb-lock-wait-timeout=900",
+        "--loose-innodb-snapshot-isolation=OFF",  # else slurmdbd may end; MariaDB has it since 11.6
+        "--max-allowed-packet=16M",
+    ]
 
 
 def _listener(path: Path) -> int:
@@ -614,13 +470,3 @@ def _listener(path: Path) -> int:
             return int(struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
         except OSError:
             return 0
-
-
-def _make_device(path: Path, index: int) -> None:
-    """A stand-in for a GPU's device file: Slurm wants a character device, and nothing ever opens it."""
-    if path.exists():
-        return
-    try:
-        os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(NVIDIA_MAJOR, index))
-    except PermissionError as error:
-        raise ClusterError(f"{path}: device nodes cannot be made here: run with CAP_MKNOD") from error

@@ -115,6 +115,11 @@ class Layout:
         """node0, node1, ..."""
         return tuple(f"node{index}" for index in range(self.nodes))
 
+    @property
+    def slurmds(self) -> tuple[str, ...]:
+        """slurmd-node0, slurmd-node1, ..."""
+        return tuple(f"slurmd-{name}" for name in self.node_names)
+
     def device(self, index: int) -> str:
         """Device file of a GPU, or of an instance behind them; the nodes of a cluster with stand-ins share them."""
         return self.real_gpus[index] if index < len(self.real_gpus) else str(self.directory / "dev" / f"nvidia{index}")

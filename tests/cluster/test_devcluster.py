@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.devcluster import Cluster, ClusterError, Layout, free_base_port, processes, settings
+from scripts.devcluster import Cluster, ClusterError, Layout, free_base_port, ground, processes, settings
 from scripts.devcluster.__main__ import main
 from scripts.devcluster.interpreter import for_everybody
 from slurm_hooks.node import mps
@@ -233,7 +233,7 @@ def test_one_cluster_after_the_other_makes_users(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(pwd, "getpwnam", nobody_is_here)
-    Cluster(Layout(tmp_path, 1))._make_users()
+    ground.make_users()
     assert [line.split()[-1] for line in made.read_text().splitlines()] == ["alice", "bob", "rad"]
 
 
