@@ -17,9 +17,9 @@ from typing import Any
 
 from predictor.collection.plan import NEWCOMERS, PARTITIONS, Plan
 from predictor.collection.resident import Worker, cores_of, workers
+from predictor.collection.sessions import Course
 from predictor.collection.specs import spec_of
 from predictor.counters import Source
-from predictor.measurements import Course
 from predictor.threads import ALL
 from predictor.types import ProfileError
 

@@ -45,12 +45,12 @@ def _layer(module: nn.Module, shapes: dict[nn.Module, tuple[int, ...]]) -> Layer
     return Layer(type(module).__name__, own, shapes.get(module), children)
 
 
-def workload_of(spec: Spec, gpu: str = "h200") -> Workload:
+def workload_of(spec: Spec) -> Workload:
     """How a measured workload was run."""
     return Workload(
         batch_size=spec.batch,
         optimizer="adam",
         precision="bf16" if spec.amp else "fp32",
         kind="train" if spec.kind == "train" else "infer",
-        gpu=gpu,
+        gpu="h200",
     )

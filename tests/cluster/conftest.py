@@ -220,6 +220,14 @@ def output(cluster: Cluster, job: int | str, user: str = "alice") -> str:
     return (cluster.home(user) / f"slurm-{job}.out").read_text()
 
 
+def output_so_far(cluster: Cluster, job: int, user: str = "alice") -> str:
+    """What a job has written, if anything."""
+    try:
+        return output(cluster, job, user)
+    except FileNotFoundError:
+        return ""
+
+
 def shares(request: str) -> int | None:
     """Shares in a request such as `gres:mps:g1:30`, or None."""
     found = re.fullmatch(r"gres[:/]mps(?::[A-Za-z]\w*)?:(\d+)", request)

@@ -19,7 +19,7 @@ from scripts.devcluster import Cluster, ClusterError, Layout, free_base_port, gr
 from scripts.devcluster.__main__ import main
 from scripts.devcluster.interpreter import for_everybody
 from slurm_hooks.node import mps
-from tests.cluster.conftest import new_directory, whole
+from tests.cluster.conftest import new_directory, output, whole
 
 MPS_JOB = """#!/bin/bash
 #SBATCH --gres=mps:g1:30
@@ -30,8 +30,7 @@ env | grep -E '^(CUDA|SLURM_JOB_USER)'
 def test_a_users_job_runs_on_the_gpu_that_it_names(plain_cluster: Cluster) -> None:
     job = plain_cluster.submit(MPS_JOB, user="bob").job_id
     assert plain_cluster.wait_state(job) == "COMPLETED"
-    log = (plain_cluster.home("bob") / f"slurm-{job}.out").read_text()
-    assert sorted(log.split()) == [
+    assert sorted(output(plain_cluster, job, "bob").split()) == [
         "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30",
         "CUDA_VISIBLE_DEVICES=1",
         "SLURM_JOB_USER=bob",

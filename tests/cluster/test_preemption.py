@@ -10,7 +10,7 @@ import pytest
 
 from scripts.devcluster import Cluster
 from slurm_hooks.monitor import counters
-from tests.cluster.conftest import need_record, outcome_of, shares, tell, whole
+from tests.cluster.conftest import need_record, outcome_of, output_so_far, shares, tell, whole
 from tests.cluster.test_recovery import ERROR
 
 SHARE = 35
@@ -78,8 +78,7 @@ def _pair(cluster: Cluster, *options: str) -> list[int]:
 
 
 def _written(cluster: Cluster, job: int) -> str:
-    path = cluster.home("bob") / f"slurm-{job}.out"
-    return path.read_text() if path.exists() else ""
+    return output_so_far(cluster, job, "bob")
 
 
 def _waits(cluster: Cluster, job: int) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from scripts.devcluster import Cluster
 from slurm_hooks.records import decode
-from tests.cluster.conftest import CHECKOUT, UNTIL_TOLD, accounted, need_record, outcome_of, tell
+from tests.cluster.conftest import CHECKOUT, UNTIL_TOLD, accounted, need_record, outcome_of, output_so_far, tell
 
 SCRIPT = "#!/bin/bash\n#SBATCH --gres=gpu:1\n#RAD memory=48G\nsleep 1\n"
 
@@ -97,12 +97,6 @@ def test_what_its_user_does_to_a_job_is_possible_and_recorded(cluster: Cluster) 
 def scontrol(cluster: Cluster, *args: str) -> None:
     """As the user whose job it is."""
     cluster.run(["scontrol", *args], user="alice").require()
-
-
-def output_so_far(cluster: Cluster, job: int) -> str:
-    """What a job has written, if anything."""
-    path = cluster.home("alice") / f"slurm-{job}.out"
-    return path.read_text() if path.exists() else ""
 
 
 def test_nothing_is_lost_while_slurmdbd_is_down(cluster: Cluster) -> None:

@@ -19,10 +19,11 @@ from predictor.collection import conductor, solo
 from predictor.collection.conductor import Collector
 from predictor.collection.plan import PARTITIONS, Plan
 from predictor.collection.resident import Worker, cores_of, mps, workers
+from predictor.collection.sessions import NEAR, Course, finish
 from predictor.collection.specs import BESIDE_FRESH, FRESH, PARTITIONED, SPECS, Spec, spec_of
 from predictor.collection.workloads import build, build_model
 from predictor.counters import Counters, NoCounters
-from predictor.measurements import NEAR, Course, family, finish, load_profiles, load_runs, shared
+from predictor.measurements import family, load_profiles, load_runs, shared
 from predictor.types import ProfileError
 
 ROOT = Path(__file__).resolve().parents[2]
