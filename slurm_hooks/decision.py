@@ -103,11 +103,10 @@ def decide(job: Job, partition: Partition, situation: Situation) -> Decision:
     submission, request, directives, demand = job
     view, now, stale_s, interference, last, mps = situation
     reasons: list[str] = []
-    job_policy = directives.policy or partition.policy
     estimate = demand.estimate
     smact = partition.default_smact if demand.smact is None else demand.smact
     usable = memory_of(partition)
-    if job_policy == "exclusive" or partition.placement == "exclusive":
+    if _is_exclusive(directives, partition):
         share = WHOLE_GPU
         reasons.append("policy exclusive")
     elif estimate is None:
@@ -160,7 +159,7 @@ def decide_instance(job: Job, partition: Partition, view: ClusterView) -> Decisi
     if not found:
         return LeftAlone(request.text, "no node with MIG instances is known where the job may run")
     largest, estimate, fitting = found[-1], demand.estimate, None
-    if (directives.policy or partition.policy) == "exclusive" or partition.placement == "exclusive":
+    if _is_exclusive(directives, partition):
         reason = "policy exclusive: the largest MIG profile"
     elif estimate is None:
         reason = "nothing is known of the job's memory: the largest MIG profile"
@@ -189,6 +188,10 @@ def decide_instance(job: Job, partition: Partition, view: ClusterView) -> Decisi
         profile=chosen.type,
         larger=larger,
     )
+
+
+def _is_exclusive(directives: Directives, partition: Partition) -> bool:
+    return (directives.policy or partition.policy) == "exclusive" or partition.placement == "exclusive"
 
 
 class _Place(NamedTuple):

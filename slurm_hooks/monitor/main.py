@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import signal
 import socket
 import threading
@@ -16,7 +15,8 @@ from pathlib import Path
 
 import click
 
-from slurm_hooks.config import DEFAULT_PATH, Config, ConfigError, load
+from slurm_hooks.config import Config, ConfigError, load
+from slurm_hooks.daemon import CONFIG, HELP, begin
 from slurm_hooks.monitor import prometheus
 from slurm_hooks.monitor.choose import choose
 from slurm_hooks.monitor.guard import Notice, act
@@ -24,7 +24,6 @@ from slurm_hooks.monitor.metrics import Backend, BackendError, Reading
 from slurm_hooks.monitor.sampler import Sampler
 from slurm_hooks.monitor.server import Page
 from slurm_hooks.node import mps
-from slurm_hooks.search import take_path
 
 log = logging.getLogger("rad.monitor")
 
@@ -177,22 +176,12 @@ async def serve(config: Config, daemon: Daemon) -> None:
     log.info("rad-monitor stops")
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--config",
-    "path",
-    type=click.Path(path_type=Path),
-    default=DEFAULT_PATH,
-    show_default=True,
-    help="Configuration of the site.",
-)
+@click.command(context_settings=HELP)
+@CONFIG
 @click.option("--verbose", is_flag=True, help="Log connections too.")
 def main(path: Path, verbose: bool) -> None:
     """Measure this node's GPUs and the jobs on them; serve Prometheus."""
-    take_path(os.environ)
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s"
-    )
+    begin(verbose=verbose)
     try:
         config = load(path)
     except ConfigError as error:

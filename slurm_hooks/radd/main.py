@@ -19,7 +19,8 @@ import click
 
 from estimator.compiled import is_compiled
 from slurm_hooks.answer import Answer
-from slurm_hooks.config import DEFAULT_PATH, Config, load
+from slurm_hooks.config import Config, load
+from slurm_hooks.daemon import CONFIG, HELP, begin
 from slurm_hooks.loading import ModelWatch, load_service
 from slurm_hooks.monitor.client import Reader
 from slurm_hooks.radd.learner import Learner
@@ -28,7 +29,6 @@ from slurm_hooks.radd.poller import Poller
 from slurm_hooks.radd.protocol import ProtocolError, decode
 from slurm_hooks.radd.server import Server
 from slurm_hooks.reading import Reading, read
-from slurm_hooks.search import take_path
 from slurm_hooks.service import Service
 from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands
@@ -44,22 +44,12 @@ _NO_PLACE = (
 )
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--config",
-    "path",
-    type=click.Path(path_type=Path),
-    default=DEFAULT_PATH,
-    show_default=True,
-    help="Configuration of the site.",
-)
+@click.command(context_settings=HELP)
+@CONFIG
 @click.option("--verbose", is_flag=True, help="Log each look at Slurm too.")
 def main(path: Path, verbose: bool) -> None:
     """Decide what becomes of `#RAD` jobs; asked by job_submit.lua over a Unix socket."""
-    take_path(os.environ)
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s"
-    )
+    begin(verbose=verbose)
     if os.geteuid() == 0:
         raise click.ClickException("radd does not run as root: start it as user rad (etc/systemd/radd.service)")
     try:
