@@ -454,7 +454,7 @@ class Follower:
                 return before
         if len(before) == 3 and before[0] > 1 == after[0] and any("Conv1d" in part.type for part in layer.children):
             return before  # weights of channels, from a convolution over these
-        if len(before) == 3 and after == (before[0], 1, 1) and before[1] > 1 and "Pool" not in layer.type:
+        if _weighs_channels(layer, before, after):
             return before
         if len(before) == COLOURS and after == before[:1] and before[1] > 1 and _squeezes(layer, before[0]):
             return before
@@ -464,6 +464,15 @@ class Follower:
 def _convolves(block: Layer) -> bool:
     """Tell whether a block is a convolution, with its padding inside."""
     return block.params > 0 and "Conv" in block.type and block.said("kernel_size") != ""
+
+
+def _weighs_channels(block: Layer, before: Shape, after: Shape) -> bool:
+    """Tell whether a block makes one place of all, with as many channels: weights of the channels, a gate."""
+    if len(before) != len(after) or before[:1] != after[:1] or "Pool" in block.type:
+        return False
+    if len(before) < 2 or max(after[1:]) > 1 or max(before[1:]) == 1:
+        return False
+    return len(before) == COLOURS or any(part.type.startswith(("Conv", "AdaptiveAvgPool")) for part in layers(block))
 
 
 def _squeezes(block: Layer, channels: int) -> bool:

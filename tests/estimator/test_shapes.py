@@ -329,6 +329,27 @@ def test_stages_listed_side_by_side_take_the_picture_of_their_width() -> None:
     assert found["norm2"] == (28, 28, 128)
 
 
+@pytest.mark.parametrize(("dims", "kernel"), [(1, "(1,)"), (2, "(1, 1)"), (3, "(1, 1, 1)")])
+def test_a_gate_gives_back_series_pictures_and_volumes(dims: int, kernel: str) -> None:
+    """The layer behind it takes what the gate is multiplied with, not the one place that the gate gives out."""
+    size = (3, *(16,) * dims)
+    text = f"""Net(
+  (first): Conv{dims}d(3, 8, kernel_size={kernel}, stride={kernel})
+  (gate): Sequential(
+    (0): AdaptiveAvgPool{dims}d(output_size=1)
+    (1): Conv{dims}d(8, 2, kernel_size={kernel}, stride={kernel})
+    (2): ReLU()
+    (3): Conv{dims}d(2, 8, kernel_size={kernel}, stride={kernel})
+    (4): Sigmoid()
+  )
+  (last): Conv{dims}d(8, 4, kernel_size={kernel}, stride={kernel})
+)
+"""
+    summary = with_shapes(parse_summary(text), Workload(8, input_size=size))
+    assert out(summary, "3") == (8, *(1,) * dims)
+    assert out(summary, "last") == (4, *size[1:])
+
+
 def test_gates_work_on_one_pixel_and_give_back_the_picture() -> None:
     found = shapes_of("""Net(
   (conv): Conv2d(3, 64, kernel_size=(4, 4), stride=(4, 4))
