@@ -13,6 +13,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -268,8 +269,7 @@ def plain_inputs(shape: tuple[int, ...] | None, seq_len: int | None) -> Inputs:
 
         if shape is None:
             return (torch.zeros(batch, seq_len or 1, dtype=torch.long),), {}
-        kinds = (parameter.dtype for parameter in model.parameters() if parameter.is_floating_point())
-        return (torch.zeros(batch, *shape, dtype=next(kinds, torch.get_default_dtype())),), {}
+        return (torch.zeros(batch, *shape, dtype=_dtype_of(model)),), {}
 
     return inputs
 
@@ -277,17 +277,39 @@ def plain_inputs(shape: tuple[int, ...] | None, seq_len: int | None) -> Inputs:
 def own_inputs(make: Callable[[int], Any]) -> Inputs:
     """Return what makes a model's arguments as a user's own function says.
 
+    A model in half precision is given its numbers in that, as who trains one casts them.
+
     Args:
         make: makes them of a batch size: a tuple of arguments, a mapping of named ones, or the only one.
     """
 
     def inputs(model: Any, batch: int) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        from torch.utils._pytree import tree_map  # noqa: PLC0415
+
         made = make(batch)
-        if isinstance(made, Mapping):
-            return (), dict(made)
-        return made if isinstance(made, tuple) else (made,), {}
+        named = dict(made) if isinstance(made, Mapping) else {}
+        given = () if isinstance(made, Mapping) else made if isinstance(made, tuple) else (made,)
+        cast_all = partial(tree_map, partial(_halved, dtype=_dtype_of(model)))
+        return cast_all(given), cast_all(named)
 
     return inputs
+
+
+def _dtype_of(model: Any) -> Any:
+    """Give the type of a model's numbers."""
+    import torch  # noqa: PLC0415
+
+    kinds = (parameter.dtype for parameter in model.parameters() if parameter.is_floating_point())
+    return next(kinds, torch.get_default_dtype())
+
+
+def _halved(given: Any, dtype: Any) -> Any:
+    """Cast a tensor of fp32 for a model in half precision; give all else back."""
+    import torch  # noqa: PLC0415
+
+    if isinstance(given, torch.Tensor) and given.dtype == torch.float32 and dtype in (torch.bfloat16, torch.float16):
+        return given.to(dtype)
+    return given
 
 
 def with_labels(model: Any, inputs: Inputs) -> Inputs:

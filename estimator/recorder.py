@@ -21,7 +21,7 @@ from estimator.layouts import laid
 from estimator.methods.rad.convolutions import Convolves, Sizes, Workspace
 from estimator.methods.rad.program import Conv, Extents, three
 from estimator.temporaries import Pieces, room, temporary
-from estimator.types import Precision
+from estimator.types import Libraries, Precision, libraries
 
 Part = list[tuple[int, int]]
 """Numbers of tensors in the order in which they came, with their bytes, or went, with `GONE`."""
@@ -64,6 +64,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
     Attributes:
         part: where it writes.
         others: what may be taken in place of some tensors, by their numbers: bytes, in as many processes.
+        convolved: whether anything was.
         backward: whether the backward pass runs, whose thread has a workspace of cuBLAS' of its own.
         steps: whether an optimizer does, which counts its steps on the CPU.
     """
@@ -78,7 +79,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         super().__init__()
         self.part: Part = []
         self.others: dict[int, tuple[int, ...]] = {}
-        self.backward = self.steps = False
+        self.backward = self.steps = self.convolved = False
         self._multiplied: set[bool] = set()
         self._convolution = convolution
         self._known: dict[int, Any] = {}
@@ -87,6 +88,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         self._added: tuple[int, int, int, int] | None = None
         self._product = 0
         self._next = numbers or count(1)
+
+    @property
+    def libraries(self) -> Libraries:
+        """Tell which of CUDA's libraries the code loaded so far."""
+        return libraries(bool(self._multiplied), self.convolved)
 
     def begin(self) -> Part:
         """Write to a new part from here on, and return it."""
@@ -138,6 +144,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed
         if func is _ATEN.convolution.default:
             x, weight, _, *sizes = args
             before, sized = _apart(x, weight, x), self._asked(x, weight, out, sizes).forward
+            self.convolved = True
         copies = self._take(before)
         leaves, at = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)], len(self.part)
         for leaf in reversed(leaves) if func is _ATEN.native_dropout.default else leaves:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import log
 from typing import Final, NamedTuple
 
-from estimator.types import Optimizer, Point, Precision, Rehearsal, SummaryError, Workload
+from estimator.types import LIBRARIES, Libraries, Optimizer, Point, Precision, Rehearsal, SummaryError, Workload
 
 PRECISIONS: Final[tuple[Precision, ...]] = ("fp32", "amp", "bf16")
 """Those that are rehearsed; fp16 takes what bf16 does."""
@@ -24,6 +24,7 @@ _BATCH: Final = re.compile(r"[0-9]{1,9}")
 _LEAST_MIB: Final = 1.0
 _MOST_MIB: Final = 1e9
 _BEGINS: Final = "rehearsed "
+_LOADS: Final = "rehearsed libraries"
 # Names of the lines, as `estimator.parsers.text.read_totals` gives them.
 _LABELS: Final[Mapping[str, tuple[Precision, Optimizer | None]]] = {
     f"rehearsed {optimizer or 'inference'} {precision} size": (precision, optimizer)
@@ -58,6 +59,11 @@ def line_of(found: Rehearsal) -> str:
     return f"Rehearsed {found.optimizer or 'inference'} {found.precision} size (batch {batches}): {sizes}"
 
 
+def line_of_libraries(seen: Libraries) -> str:
+    """Write which of CUDA's libraries the model's code loads as one line below a table."""
+    return f"Rehearsed libraries: {seen}"
+
+
 def _size(point: Point) -> str:
     held, most = f"{point.held_mib:.0f}", f"{point.most_mib:.0f}"
     return f"{point.used_mib:.1f} in {held if held == most else f'{held} to {most}'} MiB"
@@ -70,7 +76,7 @@ def read(totals: Mapping[str, str]) -> tuple[Rehearsal, ...]:
         SummaryError: a line that begins like one holds no sizes, or names nothing that is rehearsed.
     """
     for name, said in totals.items():
-        if name.startswith(_BEGINS) and name not in _LABELS:
+        if name.startswith(_BEGINS) and name not in _LABELS and name != _LOADS:
             raise _damaged(f"{name}: {said}")
     return tuple(
         [
@@ -79,6 +85,19 @@ def read(totals: Mapping[str, str]) -> tuple[Rehearsal, ...]:
             if name in totals
         ]
     )
+
+
+def loads(totals: Mapping[str, str]) -> Libraries:
+    """Read which of CUDA's libraries the model's code loads; ``none`` where nothing says so.
+
+    Raises:
+        SummaryError: the line that says so names none of them.
+    """
+    said = totals.get(_LOADS, LIBRARIES[0])
+    found = next((name for name in LIBRARIES if name == said), None)
+    if found is None:
+        raise SummaryError(f"{_LOADS}: {said[:60]!r} are none: let radctl summarize print the table anew")
+    return found
 
 
 def _points(said: str) -> tuple[Point, ...]:

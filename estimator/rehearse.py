@@ -25,7 +25,7 @@ from estimator.faketensor import MIB, Inputs, cast
 from estimator.methods.rad.convolutions import DRAWS, Convolves
 from estimator.recorder import GONE, Part, Recorder
 from estimator.rehearsal import OPTIMIZERS, PRECISIONS
-from estimator.types import KINDS, Kind, Optimizer, Point, Precision, Rehearsal
+from estimator.types import KINDS, Kind, Libraries, Optimizer, Point, Precision, Rehearsal, together
 
 Mode = Callable[[], AbstractContextManager[Any]]
 _Taken = dict[Optimizer | None, list[Part]]
@@ -35,17 +35,19 @@ _Trained = tuple[tuple[torch.Size, torch.dtype, torch.dtype], ...]
 
 
 class Steps:
-    """What optimizers' steps took, which is the same for other batch sizes.
+    """What is the same for other batch sizes: what optimizers' steps took, and what the code loads.
 
     Attributes:
         numbers: of tensors, in all that is rehearsed with them.
         known: the first step and the next, by optimizer and what it steps with.
+        libraries: those of CUDA's that were loaded so far.
     """
 
     def __init__(self) -> None:
         """Know none."""
         self.numbers = count(1)
         self.known: dict[tuple[Optimizer, _Trained], tuple[Part, Part]] = {}
+        self.libraries: Libraries = "none"
 
 
 class Subject(NamedTuple):
@@ -69,10 +71,12 @@ class Rehearsed(NamedTuple):
 
     Attributes:
         runs: what was rehearsed.
+        libraries: which of CUDA's it loads.
         failed: what was raised first of a kind of run that was not, in no precision.
     """
 
     runs: tuple[Rehearsal, ...]
+    libraries: Libraries
     failed: dict[Kind, Exception]
 
 
@@ -109,7 +113,7 @@ def rehearse(subject: Subject, batches: Sequence[int]) -> Rehearsed:
         raise failed[KINDS[0]]
     for run in found:
         failed.pop(run.kind, None)
-    return Rehearsed(tuple(found), failed)
+    return Rehearsed(tuple(found), steps.libraries, failed)
 
 
 def points_of(
@@ -147,6 +151,7 @@ def points_of(
             taken = _trained(recorder, model, given, autocast, optimizers, steps)
         else:
             taken = _inferred(recorder, model, given, autocast)
+    steps.libraries = together(steps.libraries, recorder.libraries)
     return {optimizer: Point(batch, *followed([before, *parts], recorder.others)) for optimizer, parts in taken.items()}
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from estimator.faketensor import Inputs, fake_mode, fake_model, unseen_values, with_labels, with_sizes
 from estimator.methods.rad import Rad
 from estimator.methods.rad.convolutions import Convolves
-from estimator.rehearsal import line_of
+from estimator.rehearsal import line_of, line_of_libraries
 
 # What is rehearsed, in batch sizes that are asked for.
 _BATCHES: Final = (0.5, 1, 4)
@@ -72,7 +72,7 @@ def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
         except Exception as error:  # a training step may need what a forward pass in evaluation does not
             return f"{table}not rehearsed, as its code needs values or a GPU: {_first_line(error)}"
     failed = [f"{_RUNS[kind]} not rehearsed: {_first_line(error)}" for kind, error in found.failed.items()]
-    return table + "\n".join([*map(line_of, found.runs), *failed])
+    return table + "\n".join([*map(line_of, found.runs), line_of_libraries(found.libraries), *failed])
 
 
 @cache

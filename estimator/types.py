@@ -36,6 +36,13 @@ def libraries(products: bool, convolutions: bool) -> Libraries:
     return "cudnn" if convolutions else "none"
 
 
+def together(one: Libraries, other: Libraries) -> Libraries:
+    """Tell which libraries are loaded where both are."""
+    if other in (one, "none"):
+        return one
+    return other if one == "none" else "both"
+
+
 class SummaryError(ValueError):
     """A summary that cannot be understood; the message quotes the line and says the cure."""
 
@@ -101,6 +108,7 @@ class ModelSummary:
         note: see `Estimate`.
         unused: the part of it that does not come from shapes that had to be derived.
         rehearsals: what the model's own code took on tensors without data, where `radctl summarize` wrote it down.
+        loads: which of CUDA's libraries that code was seen to load.
         steps: of each series if the first axis of the table, which was taken for the batch, holds them; 0 where that
             is no question, or takes less.
         apart: whether the model's own row begins with something else than ``batch_size``.
@@ -121,6 +129,7 @@ class ModelSummary:
     note: str = ""
     unused: str = ""
     rehearsals: tuple[Rehearsal, ...] = ()
+    loads: Libraries = "none"
     steps: int = 0
     apart: bool = False
     packed: Packed = Packed()

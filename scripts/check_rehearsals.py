@@ -15,6 +15,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from typing import Any, Final, NamedTuple
@@ -106,9 +107,7 @@ def _rehearsed(
     fake = fake_mode()
     model = fake_model(factory, fake)
 
-    def give(of: Any, count: int) -> Arguments:
-        return _like(of, own_inputs(inputs)(of, count))
-
+    give = own_inputs(inputs)
     with fake:
         traced = trace(model, lambda count: give(model, count))
     optimizer = like(way.optimizer) if way.kind == "train" else None
@@ -144,7 +143,10 @@ def _run(factory: Callable[[], Any], inputs: Callable[[int], Any], batch: int, w
     model.cuda()
 
     def give(count: int) -> Arguments:
-        return _like(model, own_inputs(inputs)(model, count))
+        moved: Arguments = tree_map(
+            partial(_moved, to=next(model.parameters()).device), own_inputs(inputs)(model, count)
+        )
+        return moved
 
     spec = Spec("plain", "cnn", "", "", {}, batch, None, way.optimizer, way.precision, way.kind)
     measured = measure(spec, Fed(model, give, _loss), device, least=_STEPS)
@@ -155,17 +157,8 @@ def _run(factory: Callable[[], Any], inputs: Callable[[int], Any], batch: int, w
     }
 
 
-def _like(model: Any, given: Arguments) -> Arguments:
-    """Give arguments as a user would: where the model lies, numbers in its precision."""
-    first = next(model.parameters())
-
-    def moved(item: Any) -> Any:
-        if not isinstance(item, torch.Tensor):
-            return item
-        return item.to(first.device, first.dtype if item.is_floating_point() else None)
-
-    found: Arguments = tree_map(moved, given)
-    return found
+def _moved(item: Any, to: torch.device) -> Any:
+    return item.to(to) if isinstance(item, torch.Tensor) else item
 
 
 def _loss(out: Any, _: int) -> Any:

@@ -495,6 +495,7 @@ def _summary(table: _Table) -> ModelSummary:
         input_mb=None if halves else t.input_mb(totals),
         frozen_params=t.frozen_params(totals) or sum([layer.params for _, layer in flat if FROZEN in layer.args]),
         rehearsals=rehearsal.read(totals),
+        loads=rehearsal.loads(totals),
         apart=bool(root and root[0] != batch),
     )
 

@@ -12,9 +12,9 @@ from estimator.methods.rad import Rad
 from estimator.methods.rad.features import FEATURES, MIB
 from estimator.methods.rad.rehearsed import REHEARSED, Account, Rehearsed, account
 from estimator.parsers import parse_summary
-from estimator.rehearsal import OPTIMIZERS, PRECISIONS, Found, line_of, of_workload
+from estimator.rehearsal import OPTIMIZERS, PRECISIONS, Found, line_of, line_of_libraries, of_workload
 from estimator.store import SHIPPED, ModelError, Store
-from estimator.types import Point, Rehearsal, SummaryError, Workload
+from estimator.types import Libraries, Point, Rehearsal, SummaryError, Workload
 
 TABLE = """==========================================================================
 Layer (type:depth-idx)                   Output Shape             Param #
@@ -218,3 +218,18 @@ def test_what_was_measured_of_the_architecture_says_more(rad: Rad) -> None:
     part, rehearsed = (rad.predict(parse_summary(each), Workload(64)) for each in (frozen, said(frozen)))
     assert part.reasons[0].startswith("58,631,144 of 61,100,840 parameters are trained")
     assert rehearsed.reasons[0].startswith("its own code was rehearsed")
+
+
+@pytest.mark.parametrize(("loads", "more"), [("none", 0), ("cudnn", 0), ("cublas", 64), ("both", 64)])
+def test_libraries_that_the_code_loads_beside_those_of_its_layers_are_counted(loads: Libraries, more: int) -> None:
+    """Attention by ``@`` in a network of convolutions loads cuBLAS, too, which no layer shows."""
+    rad, workload = Rad.load(), Workload(32, kind="infer")
+    before = rad.predict(parse_summary(said(TABLE)), workload)
+    found = rad.predict(parse_summary(f"{said(TABLE)}{line_of_libraries(loads)}\n"), workload)
+    assert found.expected_mib - before.expected_mib == pytest.approx(more, rel=0.2)
+    assert found.upper_mib >= before.upper_mib + more * 0.8
+
+
+def test_libraries_that_are_none_are_refused() -> None:
+    with pytest.raises(SummaryError, match="'cutlass' are none: let radctl summarize"):
+        parse_summary(f"{said(TABLE)}Rehearsed libraries: cutlass\n")

@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
 from estimator.as_on_a_gpu import as_on_a_gpu
-from estimator.faketensor import fake_model, plain_inputs, unseen_values
+from estimator.faketensor import fake_model, own_inputs, plain_inputs, unseen_values
 from estimator.methods.rad import Rad
 from estimator.methods.rad.convolutions import DRAWS, Convolves, Workspace
 from estimator.methods.rad.program import Conv, Extents, Three
@@ -653,6 +653,48 @@ def test_autocast_casts_the_logarithms_of_a_classifiers_loss(monkeypatch: pytest
     assert took["amp"][:6] == [1, 1, 2, 2, 1, 1]
     assert took["bf16"][:4] == [1, 1, 1, 1]
     assert took["fp32"][:4] == [2, 2, 2, 2]
+
+
+class Attends(nn.Module):  # type: ignore[misc]
+    """Multiplies pictures with themselves, which no layer shows."""
+
+    def __init__(self, *, multiplies: bool) -> None:
+        super().__init__()
+        self.kernel, self.multiplies = nn.Conv2d(3, 8, 3), multiplies
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.kernel(x).flatten(2)
+        return (x @ x.transpose(1, 2)).sum(2) if self.multiplies else x.sum(2)
+
+
+@pytest.mark.parametrize(("multiplies", "loads"), [(False, "cudnn"), (True, "both")])
+def test_a_table_says_which_libraries_the_code_loads(multiplies: bool, loads: str) -> None:
+    text = table_of(lambda: Attends(multiplies=multiplies), plain_inputs((3, 16, 16), None), 4)
+    assert f"\nRehearsed libraries: {loads}" in text
+    assert parse_summary(text).loads == loads
+
+
+def test_own_inputs_are_cast_where_the_model_is() -> None:
+    """Who trains in bf16 casts the batch; whole numbers stay."""
+
+    def fed(batch: int) -> dict[str, Any]:
+        return {"x": [torch.ones(batch, 256)], "at": torch.zeros(batch, dtype=torch.long)}
+
+    class Takes(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.gate = Gate(3)
+
+        def forward(self, x: list[torch.Tensor], at: torch.Tensor) -> torch.Tensor:
+            assert at.dtype == torch.long
+            gated: torch.Tensor = self.gate(x[0])
+            return gated
+
+    own = parse_summary(table_of(Takes, own_inputs(fed), 4096)).rehearsals
+    plain = parse_summary(table_of(lambda: Gate(3), plain_inputs((256,), None), 4096)).rehearsals
+    assert {run.precision for run in own} == {"fp32", "amp", "bf16"}
+    for one, other in zip(own, plain, strict=True):
+        assert one.points[1].used_mib == pytest.approx(other.points[1].used_mib, abs=0.2)
 
 
 def test_a_table_shows_all_layers_with_the_rehearsal_below() -> None:

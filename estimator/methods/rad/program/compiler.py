@@ -17,7 +17,7 @@ from estimator.methods.rad.program.hidden import open_hidden
 from estimator.methods.rad.program.of_types import OfTypes, of_types
 from estimator.methods.rad.program.steps import PICTURE, Op, Program, Shape
 from estimator.methods.rad.program.weights import inputs_of
-from estimator.types import Family, Libraries, ModelSummary, libraries
+from estimator.types import Family, Libraries, ModelSummary, libraries, together
 from estimator.walk import elements, layers
 
 _LINEAR: Final = Kind.LINEAR
@@ -81,7 +81,7 @@ def compile_program(summary: ModelSummary, *, weighed: bool = False) -> Program:
         causal,
         flow.cached if caches else {},
         multiplies,
-        _libraries(multiplies, kinds, flow.hidden, summary.total_params, told.family),
+        together(_libraries(multiplies, kinds, flow.hidden, summary.total_params, told.family), summary.loads),
         _shared(ops, summary.total_params) if _EMBEDDING in kinds else 0,
         not causal and told.biased,
         flow.skips,
