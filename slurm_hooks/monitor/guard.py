@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from slurm_hooks.config import OverAllotment
-from slurm_hooks.node import commands
+from slurm_hooks.node import commands, pids
 
 log = logging.getLogger("rad.monitor")
 
@@ -136,7 +136,7 @@ def act(
 def _end(notice: Notice, pid: int, job_of: Callable[[int], int | None], disconnect: Callable[[int, int], bool]) -> None:
     number = signal.SIGKILL if notice.hard else signal.SIGTERM
     with contextlib.suppress(ProcessLookupError):
-        handle = _handle(pid)
+        handle = pids.handle(pid)
         try:
             if job_of(pid) != notice.job:
                 return
@@ -161,16 +161,3 @@ def _let_go(handle: int | None) -> None:
         ends = select.poll()
         ends.register(handle, select.POLLIN)
         ends.poll(LET_GO_S * 1000)
-
-
-def _handle(pid: int) -> int | None:
-    """What stays this process's even if its number goes to another.
-
-    None where there is none: before Linux 5.3, or where a filter of system calls, as of an older container, forbids it.
-    """
-    try:
-        return os.pidfd_open(pid)
-    except ProcessLookupError:
-        raise
-    except (AttributeError, OSError):  # AttributeError: a Python that was built for an older Linux
-        return None

@@ -1,4 +1,4 @@
-"""Work on users' files, done as the user in a forked child under a time limit. Touches what the work touches.
+"""Work that users may hold up, done in a forked child under a time limit. Touches what the work touches.
 
 A hook runs as root: it must never open a file because a user named it. The child gives up root before it looks,
 so that links, other users' files and root-squashed file systems are the kernel's business.
@@ -13,6 +13,7 @@ import signal
 import time
 from collections.abc import Callable
 
+_FILES = 256  # a hook opens no more
 MAX_ANSWER = 33 * 1024 * 1024  # two logs, of each the most that log_tail_kib allows
 
 
@@ -24,26 +25,10 @@ def as_user(user: str, uid: int, gid: int, work: Callable[[], bytes], timeout_s:
         uid: the user's number.
         gid: the number of its group.
         work: runs in the child; an exception ends the child.
-        timeout_s: then the child is killed; one that hangs in the kernel is left behind.
+        timeout_s: as in `aside`.
     """
-    receive, send = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(receive)
-        _child(send, user, uid, gid, work)
-    os.close(send)
-    try:
-        return _answer(receive, child, time.monotonic() + timeout_s)
-    finally:
-        os.close(receive)
 
-
-def _child(send: int, user: str, uid: int, gid: int, work: Callable[[], bytes]) -> None:
-    status = 1
-    try:
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for file in (0, 1, 2):  # slurmd reads a hook's output to its end: one left behind must not hold it open
-            os.dup2(nothing, file)
+    def as_them() -> bytes:
         if os.geteuid() == 0:
             if user:
                 os.initgroups(user, gid)
@@ -54,6 +39,37 @@ def _child(send: int, user: str, uid: int, gid: int, work: Callable[[], bytes]) 
         elif os.geteuid() != uid:
             raise PermissionError("not root")
         os.chdir("/")
+        return work()
+
+    return aside(as_them, timeout_s)
+
+
+def aside(work: Callable[[], bytes], timeout_s: float) -> bytes | None:
+    """What `work` returns, done in a child; None where it failed or took too long.
+
+    Args:
+        work: runs in the child, which has no file of ours open; an exception ends the child.
+        timeout_s: then the child is killed; one that hangs in the kernel is left behind.
+    """
+    receive, send = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _child(send, work)
+    os.close(send)
+    try:
+        return _answer(receive, child, time.monotonic() + timeout_s)
+    finally:
+        os.close(receive)
+
+
+def _child(send: int, work: Callable[[], bytes]) -> None:
+    status = 1
+    try:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for file in (0, 1, 2):  # slurmd reads a hook's output to its end: one left behind must not hold it open
+            os.dup2(nothing, file)
+        os.closerange(3, send)  # nor a lock, which is held for as long as one who has its file open lives
+        os.closerange(send + 1, _FILES)
         data = memoryview(work())
         while data:
             data = data[os.write(send, data) :]

@@ -17,15 +17,14 @@ import contextlib
 import errno
 import math
 import os
-import signal
 import struct
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from slurm_hooks.config import Mps
-from slurm_hooks.node import commands, state
+from slurm_hooks.node import commands, pids, state
 
 LOCK_TIMEOUT_S = 12.0
 START_TIMEOUT_S = 5.0
@@ -33,10 +32,6 @@ STOP_TIMEOUT_S = 3.0
 POLL_S = 0.02
 _SHARED = "all"
 _SERVER = "nvidia-cuda-mps-server"
-_SHORT = 15  # so much of a program's name the kernel keeps
-_COMMAND = 3  # words of a command in which the program may stand, where an interpreter runs it
-_MAX_COMMAND = 4096
-_MAX_ENVIRONMENT = 1 << 20
 _LATELY_S = 600.0  # longer than an Epilog may take
 _MOST_LEFT = 64
 _MAX_LOG = 1 << 18
@@ -467,9 +462,8 @@ def _stop(settings: Mps, slot: Slot) -> None:
 
 def _kill(settings: Mps, slot: Slot) -> None:
     """Kill what is left of a daemon and of its servers."""
-    for pid in _daemons(settings, slot) + _servers(slot):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    for whose in (_daemon(settings, slot), _server(slot)):
+        pids.kill(*whose)
     deadline = time.monotonic() + STOP_TIMEOUT_S
     while _daemons(settings, slot) and time.monotonic() < deadline:
         time.sleep(POLL_S)
@@ -480,40 +474,21 @@ def _kill(settings: Mps, slot: Slot) -> None:
 
 def _daemons(settings: Mps, slot: Slot) -> list[int]:
     """Control daemons of a slot: our own processes that run the control program with the slot's pipes."""
-    return _processes(slot, {os.geteuid()}, os.path.basename(settings.control))  # noqa: PTH119
+    return pids.running(*_daemon(settings, slot))
 
 
-def _servers(slot: Slot) -> list[int]:
+def _daemon(settings: Mps, slot: Slot) -> tuple[set[int], str, str]:
+    return {os.geteuid()}, os.path.basename(settings.control), _of_slot(slot)  # noqa: PTH119
+
+
+def _server(slot: Slot) -> tuple[set[int], str, str]:
     """Servers of a slot: its user's processes, or ours."""
     user = slot.name[1:]
-    return _processes(slot, {os.geteuid(), int(user)} if user.isdigit() else {os.geteuid()}, _SERVER)
+    return {os.geteuid(), int(user)} if user.isdigit() else {os.geteuid()}, _SERVER, _of_slot(slot)
 
 
-def _processes(slot: Slot, owners: Collection[int], program: str) -> list[int]:
-    """Processes of some users that run a program and were started with a slot's pipes.
-
-    Users choose how many processes they have and how long their environments are: those are read last and in bounds.
-    Whoever reads a command or an environment waits for a process that hangs in its memory, as ps does, and cannot be
-    told to leave off; its owner and its short name the kernel tells at once.
-    """
-    wanted = f"CUDA_MPS_PIPE_DIRECTORY={slot.pipe}".encode()
-    found = []
-    for name in _names("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            if os.stat(f"/proc/{name}").st_uid not in owners:  # noqa: PTH116
-                continue
-            if _read(f"/proc/{name}/comm", _SHORT + 1).rstrip(b"\n") != program.encode()[:_SHORT]:
-                continue
-            words = _read(f"/proc/{name}/cmdline", _MAX_COMMAND).split(b"\0")[:_COMMAND]
-            if not any(os.path.basename(word) == program.encode() for word in words):  # noqa: PTH119
-                continue
-            if wanted in _read(f"/proc/{name}/environ", _MAX_ENVIRONMENT).split(b"\0"):
-                found.append(int(name))
-        except OSError:
-            continue
-    return found
+def _of_slot(slot: Slot) -> str:
+    return f"CUDA_MPS_PIPE_DIRECTORY={slot.pipe}"
 
 
 def _read(path: str, size: int) -> bytes:
