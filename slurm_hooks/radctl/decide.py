@@ -26,7 +26,7 @@ from slurm_hooks.config import Config
 from slurm_hooks.directives import DirectiveError, looks_like_directives, parse_script
 from slurm_hooks.experience import learn
 from slurm_hooks.hook import LONGEST_SUMMARY, unasked
-from slurm_hooks.radctl.main import Site
+from slurm_hooks.radctl.main import Site, say
 from slurm_hooks.radctl.options import JSON, examples
 from slurm_hooks.radd.protocol import encode
 from slurm_hooks.reading import TRES
@@ -108,13 +108,13 @@ def decide(site: Site, words: tuple[str, ...], as_json: bool) -> None:
 def _warn(text: str, options: Sequence[str], there: str) -> None:
     """Say on stderr what of a script and its options does not count, or is not looked at."""
     for word in unknown(text, options):
-        click.echo(f"radctl: {word} is no option of sbatch that radctl knows, and is passed over", err=True)
+        say(f"radctl: {word} is no option of sbatch that radctl knows, and is passed over", err=True)
     if mark := foreign(text, options, os.environ):
-        click.echo(f"radctl: sbatch follows {mark} lines too, radctl does not: write them as #SBATCH lines", err=True)
+        say(f"radctl: sbatch follows {mark} lines too, radctl does not: write them as #SBATCH lines", err=True)
     if meant := looks_like_directives(text):
-        click.echo(f"radctl: {meant}", err=True)
+        say(f"radctl: {meant}", err=True)
     if there:
-        click.echo(f"radctl: told of the cluster here, whichever of --clusters={there} gets the job", err=True)
+        say(f"radctl: told of the cluster here, whichever of --clusters={there} gets the job", err=True)
 
 
 def _answer(service: Service, fields: Mapping[str, str]) -> Answer:
@@ -247,16 +247,16 @@ def _as_dict(answer: Answer, partition: str) -> dict[str, Any]:
 
 def _tell(answer: Answer) -> None:
     if answer.reject:
-        click.echo(f"refused: {answer.message}")
+        say(f"refused: {answer.message}")
         return
     silent = "its script has no #RAD line" if answer.record is None else "the partition's mode is shadow"
-    click.echo(answer.message or f"the job goes through as written: {silent}")
+    say(answer.message or f"the job goes through as written: {silent}")
     for name, value in (answer.fields or {}).items():
         if name != "admin_comment":
-            click.echo(f"  {name}={value}")
+            say(f"  {name}={value}")
     for reason in answer.record.reasons if answer.record else ():
         if reason not in answer.message:
-            click.echo(f"  {reason}")
+            say(f"  {reason}")
 
 
 COMMANDS = [decide]

@@ -28,6 +28,7 @@ from estimator.types import (
 )
 from slurm_hooks.amounts import gib
 from slurm_hooks.radctl.groups import evaluate
+from slurm_hooks.radctl.main import say
 from slurm_hooks.radctl.options import FOLDER, JSON, THERE, Whole, examples
 from slurm_hooks.radctl.own_code import INPUT_SIZE, INPUTS, NO_TABLE, SEQ_LEN, apart, inputs_of, maker, size_of
 
@@ -197,9 +198,9 @@ def evaluate_memory(*, cases: Path, method: str, models_dir: Path | None, as_jso
     for outcome in score.outcomes:
         case = outcome.case
         if outcome.expected_mib is None or outcome.upper_mib is None:
-            click.echo(f"  {case.file}: {outcome.error}")
+            say(f"  {case.file}: {outcome.error}")
             continue
-        click.echo(
+        say(
             f"  {case.file}, batch {case.workload.batch_size}: measured {case.memory_mib:.0f}, "
             f"expected {outcome.expected_mib}, upper {outcome.upper_mib} MiB"
         )

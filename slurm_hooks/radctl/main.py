@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import click
 
 from slurm_hooks import __version__, config
+from slurm_hooks.record_text import printable
 
 PACKAGES = frozenset({"estimator", "predictor", "slurm_hooks"})
 
@@ -85,6 +86,17 @@ class Site:
         return config.load(self.path)
 
 
+def say(text: str, *, err: bool = False, file: Any = None) -> None:
+    """Print what may hold words of a script's or a summary's: whoever looks at another's is not to obey them.
+
+    Args:
+        text: what a terminal would obey in it is shown as question marks.
+        err: to stderr.
+        file: to there instead.
+    """
+    click.echo(printable(text, keep="\n\t"), err=err, file=file)
+
+
 class Failure(click.ClickException):
     """An error that the user can cure: one line, no traceback."""
 
@@ -92,7 +104,7 @@ class Failure(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Write the message to stderr, starting with the program's name."""
-        click.echo(f"radctl: {self.message}", err=True, file=file)
+        say(f"radctl: {self.message}", err=True, file=file)
 
 
 class LazyGroup(click.Group):

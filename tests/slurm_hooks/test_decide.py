@@ -273,6 +273,14 @@ def test_what_is_no_option_of_sbatch_is_named(job: Path) -> None:
     assert json.loads(shown.stdout)["action"] == "share"
 
 
+@pytest.mark.parametrize("option", ["--partition=no\x1b[31m", "--partion=\x1b]0;title\x07"])
+def test_no_script_moves_the_terminal_of_who_looks_at_it(job: Path, option: str) -> None:
+    job.write_text(SCRIPT.replace("#RAD", f"#SBATCH {option}\n#RAD", 1))
+    shown = CliRunner().invoke(cli, ["--config", "rad.toml", "decide", str(job)], color=True)
+    assert "?" in shown.output
+    assert shown.output.replace("\n", "").isprintable()
+
+
 def test_refused(job: Path) -> None:
     job.write_text(SCRIPT.replace("batch_size", "bach_size"))
     shown = _radctl("decide", job)

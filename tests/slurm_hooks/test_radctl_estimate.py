@@ -129,6 +129,14 @@ def test_evaluate_memory(tmp_path: Path) -> None:
     assert "net.txt, batch 64: measured 800" in plain.output
     assert "bad.txt: summary line 1" in plain.output
     assert "horus: 1 cases, 1 not answered" in plain.output
+    for name in ("net", "bad"):
+        (tmp_path / f"{name}.txt").rename(tmp_path / f"{name}\x1b[31m.txt")
+    labels = tmp_path / "labels.csv"
+    labels.write_text(labels.read_text().replace(".txt", "\x1b[31m.txt"))
+    shown = CliRunner().invoke(cli, ["evaluate", "memory", "--cases", str(tmp_path)], color=True).output
+    assert "net?[31m.txt" in shown
+    assert "bad?[31m.txt" in shown
+    assert shown.replace("\n", "").isprintable()
 
 
 def test_models_are_listed_and_rolled_back(tmp_path: Path) -> None:

@@ -35,10 +35,11 @@ def _group(error: Exception) -> click.Command:
         (FileNotFoundError(2, "No such file or directory", "a.txt"), "radctl: a.txt: No such file or directory\n"),
         (OSError("the disk is full"), "radctl: the disk is full\n"),
         (OSError(28, "No space left on device"), "radctl: No space left on device\n"),
+        (FileNotFoundError(2, "No such file", "\x1b[31m\x9b\u202ea"), "radctl: ?[31m??a: No such file\n"),
     ],
 )
 def test_errors_for_the_user_are_one_line(error: Exception, message: str) -> None:
-    result = CliRunner().invoke(_group(error), ["broken"])
+    result = CliRunner().invoke(_group(error), ["broken"], color=True)
     assert result.exit_code == 2
     assert result.stderr == message
 
