@@ -10,14 +10,17 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Protocol
 
 MIB = 1024 * 1024
 MAX_SCRIPT_BYTES = 4 * MIB  # Slurm's own limit (max_script_size)
 MAX_SUMMARY_BYTES = 16 * MIB
 MAX_DATA_BYTES = 1024 * MIB  # of what was measured
+# Without O_NONBLOCK, opening a FIFO waits for a writer.
+_TO_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 class Stream(Protocol):
@@ -38,15 +41,18 @@ def read(path: Path, limit: int) -> bytes:
         FileRefusedError: if it is something else, or longer than `limit` bytes.
         OSError: if it cannot be opened.
     """
-    # Without O_NONBLOCK, opening a FIFO waits for a writer.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    descriptor = os.open(path, _TO_READ)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise FileRefusedError(f"{path}: not a regular file")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return _up_to(file, limit, str(path))
+        return _held(descriptor, limit, str(path))
     finally:
         os.close(descriptor)
+
+
+def _held(descriptor: int, limit: int, name: str) -> bytes:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise FileRefusedError(f"{name}: not a regular file")
+    with os.fdopen(descriptor, "rb", closefd=False) as file:
+        return _up_to(file, limit, name)
 
 
 def read_text(path: Path, limit: int) -> str:
@@ -105,22 +111,56 @@ def make_room(folder: Path) -> None:
         pass
 
 
-def replace(path: Path, text: str) -> None:
-    """Write a file anew, with the old one's mode; whoever reads meanwhile sees the old or the new, whole.
+def replace(path: Path, old: str, new: str) -> None:
+    """Write a file anew, with its owner and mode; whoever reads meanwhile sees the old or the new, whole.
+
+    It has to hold what was read of it: else who may put a link in its place, or in that of its folder, has root write
+    elsewhere.
+
+    Args:
+        path: the file.
+        old: what was read of it.
+        new: what it is to hold.
 
     Raises:
+        FileRefusedError: if it holds something else by now.
         OSError: if nothing can be written in its folder, or it is gone.
     """
     target = path.resolve()
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        try:
-            file = beside.open("xb")  # never through a link that somebody else has put there
-        except PermissionError as error:
-            raise PermissionError(error.errno, error.strerror, f"{target.parent} (a new file is put there)") from error
-        with file:
-            file.write(text.encode(errors="surrogateescape"))
-        beside.chmod(stat.S_IMODE(target.stat().st_mode))
-        beside.replace(target)
+        about = _unchanged(folder, target, old.encode(errors="surrogateescape"))
+        _put(folder, target, new.encode(errors="surrogateescape"), about)
     finally:
-        beside.unlink(missing_ok=True)
+        os.close(folder)
+
+
+def _unchanged(folder: int, target: Path, old: bytes) -> os.stat_result:
+    descriptor = os.open(target.name, _TO_READ | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        if _held(descriptor, len(old), str(target)) == old:
+            return os.fstat(descriptor)
+    except FileRefusedError:  # longer
+        pass
+    finally:
+        os.close(descriptor)
+    raise FileRefusedError(f"{target}: somebody has changed it meanwhile: run this again")
+
+
+def _put(folder: int, target: Path, data: bytes, about: os.stat_result) -> None:
+    beside = f".{target.name}.{token_hex(4)}"
+    try:  # never through a link that somebody else has put there
+        made = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, f"{target.parent} (a new file is put there)") from error
+    try:
+        with os.fdopen(made, "wb") as file:
+            file.write(data)
+            with suppress(PermissionError):  # who is not root writes a file that is another's as one of his own
+                os.fchown(made, about.st_uid, about.st_gid)
+            os.fchmod(made, stat.S_IMODE(about.st_mode))
+        os.rename(beside, target.name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(beside, dir_fd=folder)
+        raise

@@ -52,7 +52,10 @@ def embed(site: Site, script: Path, summary: Path | None, in_place: bool) -> Non
         raise SummaryError(f"{path}: {error}") from error
     if len(made.encode(errors="surrogateescape")) > files.MAX_SCRIPT_BYTES:
         raise embedding.EmbedError(f"{script}: longer than Slurm takes with the summary inside")
-    _write(made, script if in_place else None)
+    if in_place:
+        files.replace(script, text, made)
+    else:
+        _print(made)
 
 
 @click.command(epilog=examples("radctl convert task.rad > task.sh"))
@@ -63,7 +66,7 @@ def convert(task: Path) -> None:
         made = rad_file.convert(files.read_text(task, files.MAX_SCRIPT_BYTES), task.stem)
     except rad_file.RadFileError as error:
         raise rad_file.RadFileError(f"{task}: {error}") from error
-    _write(made, None)
+    _print(made)
 
 
 def _named(directives: Directives | None) -> Path:
@@ -72,11 +75,8 @@ def _named(directives: Directives | None) -> Path:
     return Path(directives.model)
 
 
-def _write(text: str, path: Path | None) -> None:
-    if path is None:
-        click.echo(text.encode(errors="surrogateescape"), nl=False)
-    else:
-        files.replace(path, text)
+def _print(text: str) -> None:
+    click.echo(text.encode(errors="surrogateescape"), nl=False)
 
 
 COMMANDS = [embed, convert]

@@ -114,10 +114,14 @@ def test_embed_in_place_keeps_mode_and_link(job: Path) -> None:
 
 
 def test_embed_in_place_names_the_folder_in_which_it_may_not_write(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path, mode: str) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
+    through = os.open
 
-    monkeypatch.setattr(Path, "open", refuse)  # root may write everywhere
+    def refuse(path: str, flags: int, *args: int, **options: int) -> int:
+        if flags & os.O_EXCL:  # root may write everywhere
+            raise PermissionError(13, "Permission denied", path)
+        return through(path, flags, *args, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
     result = _radctl("embed", "--in-place", job)
     assert result.exit_code == 2
     assert result.stderr == f"radctl: {job.parent} (a new file is put there): Permission denied\n"
@@ -245,17 +249,67 @@ def test_convert_names_the_file(tmp_path: Path) -> None:
 
 def test_replace_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
-        files.replace(tmp_path / "gone", "x")
-    assert list(tmp_path.iterdir()) == []
+        files.replace(tmp_path / "gone", "", "x")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(files.FileRefusedError):
+        files.replace(tmp_path / "folder", "", "x")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
-def test_replace_writes_through_no_link(tmp_path: Path) -> None:
+def test_replace_writes_through_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script, other = tmp_path / "job.sh", tmp_path / "other"
     script.write_text("old")
     other.write_text("mine")
-    (tmp_path / f".job.sh.{os.getpid()}").symlink_to(other)
+    monkeypatch.setattr(files, "token_hex", lambda _: "guessed")
+    (tmp_path / ".job.sh.guessed").symlink_to(other)
     with pytest.raises(FileExistsError):
-        files.replace(script, "new")
+        files.replace(script, "old", "new")
     assert (script.read_text(), other.read_text()) == ("old", "mine")
-    files.replace(script, "new")
-    assert (script.read_text(), other.read_text()) == ("new", "mine")
+
+
+@pytest.mark.parametrize("swapped", ["the file", "its folder"])
+def test_who_owns_a_script_does_not_choose_what_root_writes(tmp_path: Path, swapped: str) -> None:
+    home, etc = tmp_path / "home", tmp_path / "etc"
+    for folder, text in ((home, "old"), (etc, "root's")):
+        folder.mkdir()
+        (folder / "job.sh").write_text(text)
+    if swapped == "the file":
+        (home / "job.sh").unlink()
+        (home / "job.sh").symlink_to(etc / "job.sh")
+    else:
+        home.rename(tmp_path / "away")
+        home.symlink_to(etc)
+    with pytest.raises(files.FileRefusedError, match=r"etc/job\.sh: somebody has changed it meanwhile"):
+        files.replace(home / "job.sh", "old", "new")
+    assert (etc / "job.sh").read_text() == "root's"
+    assert list(etc.iterdir()) == [etc / "job.sh"]
+
+
+def test_a_link_is_swapped_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, etc = tmp_path / "home", tmp_path / "etc"
+    for folder in (home, etc):
+        folder.mkdir()
+        (folder / "job.sh").write_text("old")
+    through = files._put
+
+    def swap(*given: object) -> None:
+        home.rename(tmp_path / "away")
+        home.symlink_to(etc)
+        (tmp_path / "away" / "job.sh").unlink()
+        (tmp_path / "away" / "job.sh").symlink_to(etc / "job.sh")
+        through(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(files, "_put", swap)
+    files.replace(home / "job.sh", "old", "new")
+    assert (etc / "job.sh").read_text() == "old"
+    assert (tmp_path / "away" / "job.sh").read_text() == "new"
+
+
+def test_a_script_that_root_changes_stays_its_owners(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("old")
+    os.chown(script, 40001, 40002)
+    script.chmod(0o640)
+    files.replace(script, "old", "new")
+    about = script.stat()
+    assert (about.st_uid, about.st_gid, about.st_mode & 0o7777) == (40001, 40002, 0o640)
