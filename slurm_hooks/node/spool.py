@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import re
 import time
@@ -28,6 +29,7 @@ from typing import Any, NamedTuple
 
 from slurm_hooks.config import Node
 from slurm_hooks.node import commands, recovery, state
+from slurm_hooks.record_text import MAX_ITEMS
 from slurm_hooks.records import Run, decode, merge, run_from, strip
 from slurm_hooks.slurm.squeue import LIVE
 
@@ -205,12 +207,22 @@ def send(settings: Node) -> Sent:
     begun = [_resume(settings, path) for path, _, _ in list(_files(settings, requeues=True))]
     waits = [problem for problem in begun if problem is not None]
     total = Sent(soon=len(waits), problems=tuple(filter(None, waits)))
-    waiting = items(settings)
+    waiting = _latest(items(settings))
     for first in range(0, len(waiting), BATCH):
         total = _added(total, _send_batch(settings, waiting[first : first + BATCH]))
         if total.silent:
             break
     return total
+
+
+def _latest(waiting: list[Item]) -> list[Item]:
+    """Those for which the records have room; others go, as a user may queue a job again for ever."""
+    of_job: dict[int, list[Item]] = {}
+    for item in sorted(waiting, key=lambda item: item.restart, reverse=True):
+        of_job.setdefault(item.job, []).append(item)
+    for item in itertools.chain.from_iterable(several[MAX_ITEMS:] for several in of_job.values()):
+        _let_go(item.path)
+    return [item for job in sorted(of_job) for item in of_job[job][:MAX_ITEMS]]
 
 
 def _send_again(settings: Node) -> None:

@@ -229,6 +229,15 @@ def test_all_runs_of_a_job_come_to_its_last(node: Node, slurm: FakeSlurm) -> Non
     assert slurm.comment(0) == OURS
 
 
+def test_a_job_that_is_queued_again_for_ever_fills_no_disk(node: Node, slurm: FakeSlurm) -> None:
+    slurm.rows(_row("RUNNING", end="Unknown"))
+    for restart in (*range(15), 100):
+        spool.put(node, 7, restart, dataclasses.replace(RUN, restart=restart))
+        spool.put(node, 8, restart, dataclasses.replace(RUN, restart=restart))
+    assert spool.send(node).sent == 0
+    assert sorted(int(name[2:-5]) for name in _kept(node) if name.startswith("7-")) == [*range(4, 15), 100]
+
+
 def test_a_run_whose_start_nobody_noted_is_sent(node: Node, slurm: FakeSlurm) -> None:
     slurm.rows(_row("NODE_FAIL"))
     spool.put(node, 7, 0, dataclasses.replace(RUN, start=None, outcome="failed"))
