@@ -20,12 +20,14 @@ MAX_ANSWER = 33 * 1024 * 1024  # two logs, of each the most that log_tail_kib al
 def as_user(user: str, uid: int, gid: int, work: Callable[[], bytes], timeout_s: float) -> bytes | None:
     """What `work` returns, done as the user; None where it failed or took too long.
 
+    Locks that we hold the child holds too, for as long as it is there.
+
     Args:
         user: name, for the supplementary groups; without one the user has none.
         uid: the user's number.
         gid: the number of its group.
         work: runs in the child; an exception ends the child.
-        timeout_s: as in `aside`.
+        timeout_s: then the child is killed; one that hangs in the kernel is left behind.
     """
 
     def as_them() -> bytes:
@@ -41,20 +43,19 @@ def as_user(user: str, uid: int, gid: int, work: Callable[[], bytes], timeout_s:
         os.chdir("/")
         return work()
 
-    return aside(as_them, timeout_s)
+    return _in_child(as_them, timeout_s, keeps=True)
 
 
 def aside(work: Callable[[], bytes], timeout_s: float) -> bytes | None:
-    """What `work` returns, done in a child; None where it failed or took too long.
+    """What `work` returns, done in a child that holds no lock of ours; arguments and answer as of `as_user`."""
+    return _in_child(work, timeout_s, keeps=False)
 
-    Args:
-        work: runs in the child, which has no file of ours open; an exception ends the child.
-        timeout_s: then the child is killed; one that hangs in the kernel is left behind.
-    """
+
+def _in_child(work: Callable[[], bytes], timeout_s: float, *, keeps: bool) -> bytes | None:
     receive, send = os.pipe()
     child = os.fork()
     if child == 0:
-        _child(send, work)
+        _child(send, work, keeps=keeps)
     os.close(send)
     try:
         return _answer(receive, child, time.monotonic() + timeout_s)
@@ -62,14 +63,15 @@ def aside(work: Callable[[], bytes], timeout_s: float) -> bytes | None:
         os.close(receive)
 
 
-def _child(send: int, work: Callable[[], bytes]) -> None:
+def _child(send: int, work: Callable[[], bytes], *, keeps: bool) -> None:
     status = 1
     try:
         nothing = os.open(os.devnull, os.O_RDWR)
         for file in (0, 1, 2):  # slurmd reads a hook's output to its end: one left behind must not hold it open
             os.dup2(nothing, file)
-        os.closerange(3, send)  # nor a lock, which is held for as long as one who has its file open lives
-        os.closerange(send + 1, _FILES)
+        if not keeps:  # a lock is held for as long as anybody has its file open
+            os.closerange(3, send)
+            os.closerange(send + 1, _FILES)
         data = memoryview(work())
         while data:
             data = data[os.write(send, data) :]

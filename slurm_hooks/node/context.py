@@ -9,13 +9,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
 from slurm_hooks import config as configuration
 from slurm_hooks.config import Config, Partition
+from slurm_hooks.node import state
 from slurm_hooks.node.job import NodeJob, from_environment
 from slurm_hooks.record_text import printable
 
 Say = Callable[[str], None]
+Answer = TypeVar("Answer")
+_OTHERS_LOOK_S = 4.0  # of jobs that start or end at once
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,20 @@ class Context:
     def task_note(self) -> str:
         """What Prolog notes for TaskProlog, which runs as the user."""
         return task_note_path(self.config, self.job.id)
+
+    def with_user(self, ask: Callable[[], Answer], unknown: Answer) -> Answer:
+        """What `ask` says, which looks at the user's files; `unknown` where another look at them does not end.
+
+        One that hangs in a file system of the user's cannot be killed. It holds the lock until it is gone, so that
+        there is one of each user, however many jobs this one has.
+        """
+        try:
+            folder = state.folder(self.config.node.state_dir)
+            with state.locked(f"{folder}/.user-{self.job.uid}", _OTHERS_LOOK_S):
+                return ask()
+        except state.StateError as error:
+            self.say(f"its user's files are not looked at: {error}")
+            return unknown
 
     def say_once(self, key: str, text: str) -> None:
         """Say something that holds for the node rather than the job: once until it boots."""

@@ -223,7 +223,8 @@ def _written(scene: Context, found: Sequence[Log], note: Mapping[str, Any]) -> b
     # Where no mark was made, only a log that nobody else writes to is this run's, and only in the first run.
     sure = [log.path for log in found if log.path in known or (log.own and job.restart == 0)]
     marks = [known.get(path, logs.LogMark(path)) for path in sure]
-    return logs.written(job, marks, scene.config.recovery.log_tail_kib * 1024) if marks else b""
+    limit = scene.config.recovery.log_tail_kib * 1024
+    return scene.with_user(lambda: logs.written(job, marks, limit), b"") if marks else b""
 
 
 def _tell(scene: Context, paths: list[str], message: str) -> None:
@@ -231,7 +232,7 @@ def _tell(scene: Context, paths: list[str], message: str) -> None:
     if message:
         scene.say(message)
         if paths:
-            logs.append(scene.job, paths[0], message)
+            scene.with_user(lambda: logs.append(scene.job, paths[0], message), unknown=False)
 
 
 def _requeue(scene: Context, requeue: spool.Requeue, verdict: Verdict, paths: list[str]) -> None:

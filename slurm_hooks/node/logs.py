@@ -61,9 +61,12 @@ def mark(job: NodeJob, paths: Sequence[str]) -> tuple[LogMark, ...]:
         return json.dumps([asdict(_mark(path)) for path in paths]).encode()
 
     answer = as_user(job.user, job.uid, job.gid, work, TIMEOUT_S)
-    if answer is None:
-        return tuple(LogMark(path, known=False) for path in paths)
-    return tuple(LogMark(**data) for data in json.loads(answer))
+    return unknown(paths) if answer is None else tuple(LogMark(**data) for data in json.loads(answer))
+
+
+def unknown(paths: Sequence[str]) -> tuple[LogMark, ...]:
+    """Marks of logs that could not be looked at."""
+    return tuple(LogMark(path, known=False) for path in paths)
 
 
 def written(job: NodeJob, marks: Sequence[LogMark], limit: int) -> bytes:

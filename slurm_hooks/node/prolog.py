@@ -38,7 +38,8 @@ def start(scene: Context) -> None:
     for path in (scene.note, scene.task_note):  # of an earlier run whose Epilog never came
         state.remove(path)
     known = _logs(scene)
-    marks = logs.mark(job, [log.path for log in known])
+    paths = [log.path for log in known]
+    marks = scene.with_user(lambda: logs.mark(job, paths), logs.unknown(paths))
     if not all(mark.known for mark in marks):
         scene.say("how its logs end is not known: they could not be looked at in time")
     note = {

@@ -27,6 +27,7 @@ from slurm_hooks.config import Config
 from slurm_hooks.monitor import counters
 from slurm_hooks.monitor.counters import Account
 from slurm_hooks.node import background, commands, context, evidence, logs, main, mps, spool, state, task_prolog
+from slurm_hooks.node.asuser import as_user
 from slurm_hooks.records import Record, Run, decode, merge
 from tests.slurm_hooks.node import standins
 from tests.slurm_hooks.node.conftest import OTHER_UID, UID, FakeSlurm, end_row, kill_all, log_row, processes_with, shown
@@ -337,6 +338,37 @@ def test_an_old_error_in_a_log_that_could_not_be_looked_at_in_time(site: Site, m
     assert site.slurm.calls("requeue") == []
     assert site.waiting()["7-0.json"].evidence == ""
     assert "how its logs end is not known" in site.said
+
+
+def test_one_look_at_most_hangs_in_a_users_file_system(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, left = list[int](), site.home / "left"
+
+    def work() -> bytes:
+        if child := os.fork():  # which stays, as one in a file system that does not answer
+            left.write_text(str(child))
+        time.sleep(60)
+        return b""
+
+    def hangs(user: str, uid: int, gid: int, *_: Any) -> bytes | None:
+        looks.append(uid)
+        return as_user(user, uid, gid, work, 1) if uid == UID else None
+
+    monkeypatch.setattr(logs, "as_user", hangs)
+    monkeypatch.setattr(context, "_OTHERS_LOOK_S", 0.1)
+    _oom_job(site)
+    try:
+        site.run("prolog")
+        site.run("prolog")
+        site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+        site.run("prolog", SLURM_JOB_UID=str(OTHER_UID))
+    finally:
+        os.kill(int(left.read_text()), signal.SIGKILL)
+    assert looks == [UID, OTHER_UID]
+    assert "its user's files are not looked at: " in site.said
+    assert site.waiting()["7-0.json"].outcome == "failed"
+    site.run("prolog")
+    assert looks == [UID, OTHER_UID, UID]
+    os.kill(int(left.read_text()), signal.SIGKILL)
 
 
 def test_a_restarted_run_whose_log_was_not_known(site: Site) -> None:
