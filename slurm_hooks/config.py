@@ -236,7 +236,9 @@ class Monitor:
         low=1,
         high=65535,
     )
-    max_connections: int = _key(16, "Readers served at once; more are closed at once.", low=1, high=1024)
+    max_connections: int = _key(
+        16, "Readers served at once; for one more the one that is there longest is dropped.", low=1, high=1024
+    )
     over_allotment: OverAllotment = _key(
         "warn",
         "What becomes of a job whose processes use more GPU memory than its cap: record it, warn its user too, "

@@ -29,7 +29,7 @@ class Page:
         self._settings = settings
         self._render = render
         self._timeout_s = timeout_s
-        self._open = 0
+        self._open: dict[asyncio.StreamWriter, None] = {}  # in the order in which they came
 
     async def start(self) -> asyncio.Server:
         """Listen.
@@ -42,10 +42,14 @@ class Page:
         )
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+        self._open[writer] = None
+        if len(self._open) > self._settings.max_connections:
+            # Whoever wants the page asks for it at once: those who only keep others out have been there longest.
+            longest = next(iter(self._open))
+            del self._open[longest]
+            longest.transport.abort()
         try:
-            if self._open <= self._settings.max_connections:
-                await asyncio.wait_for(self._exchange(reader, writer), self._timeout_s)
+            await asyncio.wait_for(self._exchange(reader, writer), self._timeout_s)
         except (asyncio.TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError) as error:
             log.debug("a connection was dropped: %r", error)
         finally:
@@ -54,7 +58,7 @@ class Page:
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
-            self._open -= 1
+            self._open.pop(writer, None)
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
