@@ -127,9 +127,13 @@ def _log(path: str, text: str) -> None:
     shown = printable(text.replace("\n", "; "))  # no user's name moves a terminal
     line = f"{datetime.now().isoformat(' ', 'milliseconds')} rad[{os.getpid()}] {shown}\n"
     try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "a", encoding="utf-8") as file:  # noqa: PTH123 - closing it writes, and may fail too
+        Path(path).parent.mkdir(0o755, parents=True, exist_ok=True)  # slurmd's umask may let everybody write
+        with open(path, "a", encoding="utf-8", opener=_for_all_to_read) as file:  # closing it writes, and may fail too
             file.write(line)
     except OSError:
         with contextlib.suppress(OSError, AttributeError):  # AttributeError: who started the hook has closed it
             sys.stderr.write(line)
+
+
+def _for_all_to_read(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o644)

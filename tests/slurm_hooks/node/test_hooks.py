@@ -23,7 +23,7 @@ import pytest
 
 from scripts.devcluster.interpreter import closed, for_everybody
 from slurm_hooks import doctor_facts
-from slurm_hooks.config import Config
+from slurm_hooks.config import Config, Node
 from slurm_hooks.monitor import counters
 from slurm_hooks.monitor.counters import Account
 from slurm_hooks.node import background, commands, context, evidence, logs, main, mps, spool, state, task_prolog
@@ -338,6 +338,16 @@ def test_an_old_error_in_a_log_that_could_not_be_looked_at_in_time(site: Site, m
     assert site.slurm.calls("requeue") == []
     assert site.waiting()["7-0.json"].evidence == ""
     assert "how its logs end is not known" in site.said
+
+
+def test_whatever_slurmds_umask_only_root_writes_to_the_log(place: Path) -> None:
+    before = os.umask(0)
+    try:
+        context.speaker(Config(node=Node(log=f"{place}/log/node.log")), "prolog")("there")
+    finally:
+        os.umask(before)
+    modes = [path.stat().st_mode & 0o777 for path in (place / "log", place / "log" / "node.log")]
+    assert modes == [0o755, 0o644]
 
 
 def test_one_look_at_most_hangs_in_a_users_file_system(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1552,7 +1562,7 @@ def test_what_jobs_and_killed_hooks_left_behind_is_tidied(site: Site) -> None:
             os.utime(site.place / "jobs" / name, (0, 0))
     background.tidy(_config(site), pytest.fail)
     assert sorted(path.name for path in (site.place / "jobs").iterdir()) == [
-        ".said-no-mps", "7.counters.json", "7.json", "7.task.json", "9.counters.json",
+        ".said-no-mps", f".user-{UID}", "7.counters.json", "7.json", "7.task.json", "9.counters.json",
     ]  # fmt: skip
 
 
@@ -1628,7 +1638,7 @@ _SECOND = """
 import sys
 from scripts.devcluster.interpreter import closed, for_everybody
 from slurm_hooks import doctor_facts
-from slurm_hooks.config import Config
+from slurm_hooks.config import Config, Node
 from slurm_hooks.monitor import counters
 from slurm_hooks.monitor.counters import Account
 from slurm_hooks.node import background, context, spool
