@@ -14,11 +14,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
+from io import BytesIO, TextIOWrapper
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from estimator import files
 from estimator.dataset.collect import FAILURES, ROWS, TRACES, read_each, read_jsonl
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.specs import Spec, Split, spec_from_json
@@ -173,13 +175,13 @@ def load(folder: Path = DEFAULT) -> Dataset:
     """
     try:
         return _load(folder)
-    except (LookupError, TypeError, ValueError, EOFError, lzma.LZMAError) as error:
+    except (LookupError, TypeError, ValueError, EOFError, RecursionError, lzma.LZMAError) as error:
         why = f"{type(error).__name__}: {error}"
         raise DataError(f"{folder} is no whole data set ({why}): pack it anew with `radctl dataset pack`") from None
 
 
 def _load(folder: Path) -> Dataset:
-    meta = json.loads((folder / _META_FILE).read_text("utf-8"))
+    meta = json.loads(files.read(folder / _META_FILE, files.MIB))
     traces = dict(_trace(line) for line in _lines(folder / _TRACE_FILE))
     loaded = {model: libraries_of(trace) for model, trace in traces.items()}
     rows = tuple(_row(item, meta["context_mib"], loaded) for item in _read(folder / _ROW_FILE))
@@ -255,8 +257,18 @@ def _read(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    with lzma.open(path, "rt", encoding="utf-8") as file:
-        yield from file
+    """Yield the lines of a packed file; somebody else's may be a few bytes that stand for all of this machine's memory.
+
+    Raises:
+        FileRefusedError: it is no regular file, or longer unpacked than any of ours.
+    """
+    left = files.MAX_DATA_BYTES
+    with TextIOWrapper(lzma.LZMAFile(BytesIO(files.read(path, left))), "utf-8") as file:
+        while line := file.readline(left + 1):
+            left -= len(line)
+            if left < 0:
+                raise files.FileRefusedError(f"{path}: longer than {files.MAX_DATA_BYTES // files.MIB} MiB unpacked")
+            yield line
 
 
 def _write(path: Path, items: Iterable[dict[str, Any]]) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
+from estimator import files
 from estimator.dataset import coverage, store
 from estimator.dataset.catalogues.fresh import FRESH
 from estimator.dataset.collect import FAILURES, ROWS, TRACES, LineError, done_ids
@@ -108,6 +110,7 @@ def test_lines_that_are_no_rows_are_named(tmp_path: Path, line: str) -> None:
         ("rows.jsonl.xz", lzma.compress(b"no JSON")),
         ("rows.jsonl.xz", lzma.compress(b"{}\n" * 99)[:-20]),
         ("traces.jsonl.xz", lzma.compress(b"no trace")),
+        ("saved.jsonl.xz", lzma.compress(b"[" * 100_000)),
     ],
 )
 def test_a_damaged_data_set_is_named(tmp_path: Path, name: str, data: bytes) -> None:
@@ -116,6 +119,25 @@ def test_a_damaged_data_set_is_named(tmp_path: Path, name: str, data: bytes) -> 
     (tmp_path / "packed" / name).write_bytes(data)
     with pytest.raises(store.DataError, match=r"packed is no whole data set .*: pack it anew"):
         store.load(tmp_path / "packed")
+
+
+def test_a_few_bytes_that_stand_for_very_many_are_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _raw(tmp_path / "raw")
+    store.pack(tmp_path / "raw", tmp_path / "packed", META)
+    (tmp_path / "packed" / "traces.jsonl.xz").write_bytes(lzma.compress(b"x" * 3 * files.MIB))
+    monkeypatch.setattr(files, "MAX_DATA_BYTES", 2 * files.MIB)
+    with pytest.raises(store.DataError, match=r"traces\.jsonl\.xz: longer than 2 MiB unpacked"):
+        store.load(tmp_path / "packed")
+
+
+def test_a_pipe_in_a_data_set_is_not_waited_for(tmp_path: Path) -> None:
+    _raw(tmp_path / "raw")
+    store.pack(tmp_path / "raw", tmp_path / "packed", META)
+    for name in ("traces.jsonl.xz", "meta.json"):
+        (tmp_path / "packed" / name).unlink()
+        os.mkfifo(tmp_path / "packed" / name)
+        with pytest.raises(store.DataError, match="not a regular file"):
+            store.load(tmp_path / "packed")
 
 
 def test_labels_need_a_measured_context(tmp_path: Path) -> None:
