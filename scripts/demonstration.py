@@ -146,6 +146,7 @@ class Show:
         self.begin = time.monotonic()
         self.python = python
         self.gpus = find_gpus()
+        DIRECTORY.mkdir(mode=0o755, exist_ok=True)
         layout = Layout.load(DIRECTORY)
         if layout is None or not processes.members(DIRECTORY):
             layout = Layout(
@@ -155,7 +156,6 @@ class Show:
                 gpu_model=self.gpus.model,
                 real_gpus=self.gpus.devices,
             )
-        DIRECTORY.mkdir(mode=0o755, exist_ok=True)
         config = DIRECTORY / "site.toml"
         config.write_text(CONFIG.format(memory=self.gpus.memory_mib), encoding="utf-8")
         self.cluster = Cluster(layout, Rad(CHECKOUT, python, config), self.note)

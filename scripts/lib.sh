@@ -73,7 +73,7 @@ make_venv() {
     shift
     if ! reachable .; then
         venv=/var/tmp/rad-venv-$(printf %s "$PWD" | cksum | cut -d' ' -f1)
-        [ ! -e "$venv" ] || [ -O "$venv" ] || fail "$venv belongs to somebody else: remove it"
+        [ ! -L "$venv" ] && { [ ! -e "$venv" ] || [ -O "$venv" ]; } || fail "$venv belongs to somebody else: remove it"
         [ -e .venv ] && [ ! -L .venv ] || ln -sfn "$venv" .venv # so that it has the same name everywhere
     fi
     python=$venv/bin/python

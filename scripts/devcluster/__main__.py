@@ -36,7 +36,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter for RAD (%(default)s)")
     parser.add_argument("--user", choices=USERS, default="alice", help="whose shell (%(default)s)")
     args = parser.parse_args(arguments)
-    directory = args.dir.resolve()
+    try:
+        return _run(args)
+    except ClusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(args: argparse.Namespace) -> int:
+    directory = args.dir.parent.resolve() / args.dir.name
     layout = Layout.load(directory)
     if args.command == "up":
         if layout is None or not processes.members(directory):
@@ -54,11 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
         rad = Rad(CHECKOUT, args.python)
     begin = time.monotonic()
     cluster = Cluster(layout, rad, lambda line: print(f"{time.monotonic() - begin:6.1f} s  {line}", flush=True))
-    try:
-        return _do(cluster, args.command, args.user)
-    except ClusterError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return _do(cluster, args.command, args.user)
 
 
 def _at_least(least: int) -> Callable[[str], int]:

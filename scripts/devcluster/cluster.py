@@ -22,8 +22,8 @@ from pathlib import Path
 from scripts.devcluster import ground, processes, settings
 from scripts.devcluster.ground import USERS
 from scripts.devcluster.interpreter import for_everybody
-from scripts.devcluster.layout import Layout, Rad
-from scripts.devcluster.processes import ClusterError, Daemon, wait_for
+from scripts.devcluster.layout import ClusterError, Layout, Rad
+from scripts.devcluster.processes import Daemon, wait_for
 from slurm_hooks import config as configuration
 from slurm_hooks.node import mps
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from scripts.devcluster import settings
 from scripts.devcluster.interpreter import Interpreter, closed, for_everybody
-from scripts.devcluster.layout import MARKER, Layout, Rad
-from scripts.devcluster.processes import ClusterError
+from scripts.devcluster.layout import MARKER, ClusterError, Layout, Rad, require_ours
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -48,11 +47,13 @@ def make_folders(layout: Layout) -> None:
     """The cluster's folders, each its owner's, munge's key, and stand-ins for GPUs.
 
     Raises:
-        ClusterError: ordinary users cannot come to the folder, or no device can be made.
+        ClusterError: ordinary users cannot come to the folder, others can write there, or no device can be made.
     """
     wall = closed(layout.directory.resolve().parent)
     if wall is not None:
         raise ClusterError(f"{layout.directory}: ordinary users cannot enter {wall}: choose another --dir")
+    layout.directory.mkdir(parents=True, exist_ok=True)
+    require_ours(layout.directory)
     owners = {
         "": "root",
         "etc": "root",

@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.devcluster.processes import ClusterError
+from scripts.devcluster.layout import ClusterError
 
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 _ASK = "import sys, sysconfig; print('%d.%d' % sys.version_info[:2], sysconfig.get_path('purelib'))"

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from slurm_hooks.node import state
+
 FIRST_PORT = 21000
 LAST_PORT = 30000  # the kernel hands out ports above 32768 to clients: keep away from them
 MARKER = "RAD_DEV_CLUSTER"
+
+
+class ClusterError(RuntimeError):
+    """The cluster did not do what it should; the message holds the end of the log that tells why."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +137,13 @@ class Layout:
 
     @classmethod
     def load(cls, directory: Path) -> Layout | None:
-        """The layout of a cluster that was brought up in `directory`, or None."""
+        """The layout of a cluster that was brought up in `directory`, or None.
+
+        Raises:
+            ClusterError: if somebody else can choose what lies there, and so what root does with it.
+        """
+        if os.path.lexists(directory):
+            require_ours(directory)
         try:
             data = json.loads((directory / "cluster.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -139,6 +152,16 @@ class Layout:
         for name in ("partitions", "real_gpus", "instances"):
             data[name] = tuple(data[name])
         return cls(**data)
+
+
+def require_ours(directory: Path) -> None:
+    """Refuse a folder that somebody else may have put there first: root would follow what lies in it.
+
+    Raises:
+        ClusterError: if it is a link, another's, or others can write there.
+    """
+    if not state.is_ours(str(directory)):
+        raise ClusterError(f"{directory}: is no folder into which only we can write: remove it, or choose another")
 
 
 def free_base_port(directory: Path, nodes: int) -> int:

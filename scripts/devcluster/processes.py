@@ -16,15 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.devcluster.layout import MARKER
+from scripts.devcluster.layout import MARKER, ClusterError
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.02, 0.2  # most waits are short; to look often costs what is waited for its time
 LONGER = 1.2
 TAIL_LINES = 25
-
-
-class ClusterError(RuntimeError):
-    """The cluster did not do what it should; the message holds the end of the log that tells why."""
 
 
 @dataclass(frozen=True)

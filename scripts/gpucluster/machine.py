@@ -115,6 +115,7 @@ def up(
     for line in packages.unpack(folder):
         say(line)
     gpus = find_gpus(most=None)
+    DIRECTORY.mkdir(mode=0o755, exist_ok=True)
     layout = Layout.load(DIRECTORY)
     if layout is None or not processes.members(DIRECTORY):
         layout = Layout(
@@ -125,7 +126,6 @@ def up(
             gpu_model=gpus.model,
             real_gpus=gpus.devices,
         )
-    DIRECTORY.mkdir(mode=0o755, exist_ok=True)
     site = DIRECTORY / "site.toml"
     text = CONFIG.format(
         memory=gpus.memory_mib,

@@ -192,6 +192,30 @@ def test_a_folder_that_users_cannot_enter_is_refused() -> None:
         shutil.rmtree(open_to_all)
 
 
+@pytest.mark.parametrize("kind", ["another's", "open", "link"])
+def test_a_folder_that_others_were_first_to_make_is_refused(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    place = new_directory()
+    folder, roots = place / "c", place / "roots"
+    for path in (folder, roots):
+        path.mkdir()
+    (folder / "db").symlink_to(roots)
+    if kind == "another's":
+        os.chown(folder, 40001, 40001)
+    elif kind == "open":
+        folder.chmod(0o777)
+    else:
+        folder.rename(place / "away")
+        folder.symlink_to(place / "away")
+    try:
+        assert main(["up", "--dir", str(folder)]) == 1
+        assert f"{folder}: is no folder into which only we can write" in capsys.readouterr().err
+        with pytest.raises(ClusterError, match="is no folder into which only we can write"):
+            Cluster(Layout(folder, 1)).up()
+        assert roots.stat().st_uid == 0
+    finally:
+        shutil.rmtree(place)
+
+
 def test_a_python_may_be_named_from_where_one_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/usr")
     assert for_everybody(Path("bin/python3")).python == Path("/usr/bin/python3")
