@@ -19,7 +19,8 @@ from slurm_hooks.record_text import printable
 
 Say = Callable[[str], None]
 Answer = TypeVar("Answer")
-_OTHERS_LOOK_S = 4.0  # of jobs that start or end at once
+_LOOKS_AT_ONCE = 16  # of jobs of one user that start or end together
+_OTHERS_LOOK_S = 4.0
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,14 @@ class Context:
         return task_note_path(self.config, self.job.id)
 
     def with_user(self, ask: Callable[[], Answer], unknown: Answer) -> Answer:
-        """What `ask` says, which looks at the user's files; `unknown` where another look at them does not end.
+        """What `ask` says, which looks at the user's files; `unknown` where other looks at them do not end.
 
-        One that hangs in a file system of the user's cannot be killed. It holds the lock until it is gone, so that
-        there is one of each user, however many jobs this one has.
+        One that hangs in a file system of the user's cannot be killed. It holds its lock until it is gone, so that
+        there are few of each user, however many jobs this one has.
         """
         try:
             folder = state.folder(self.config.node.state_dir)
-            with state.locked(f"{folder}/.user-{self.job.uid}", _OTHERS_LOOK_S):
+            with state.locked(f"{folder}/.user-{self.job.uid}-{self.job.id % _LOOKS_AT_ONCE}", _OTHERS_LOOK_S):
                 return ask()
         except state.StateError as error:
             self.say(f"its user's files are not looked at: {error}")

@@ -350,7 +350,7 @@ def test_whatever_slurmds_umask_only_root_writes_to_the_log(place: Path) -> None
     assert modes == [0o755, 0o644]
 
 
-def test_one_look_at_most_hangs_in_a_users_file_system(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_looks_hang_in_a_users_file_system(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     looks, left = list[int](), site.home / "left"
 
     def work() -> bytes:
@@ -361,14 +361,14 @@ def test_one_look_at_most_hangs_in_a_users_file_system(site: Site, monkeypatch: 
 
     def hangs(user: str, uid: int, gid: int, *_: Any) -> bytes | None:
         looks.append(uid)
-        return as_user(user, uid, gid, work, 1) if uid == UID else None
+        return as_user(user, uid, gid, work, 3) if uid == UID else None
 
     monkeypatch.setattr(logs, "as_user", hangs)
     monkeypatch.setattr(context, "_OTHERS_LOOK_S", 0.1)
     _oom_job(site)
     try:
         site.run("prolog")
-        site.run("prolog")
+        site.run("prolog", SLURM_JOB_ID="23")
         site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
         site.run("prolog", SLURM_JOB_UID=str(OTHER_UID))
     finally:
@@ -1562,7 +1562,7 @@ def test_what_jobs_and_killed_hooks_left_behind_is_tidied(site: Site) -> None:
             os.utime(site.place / "jobs" / name, (0, 0))
     background.tidy(_config(site), pytest.fail)
     assert sorted(path.name for path in (site.place / "jobs").iterdir()) == [
-        ".said-no-mps", f".user-{UID}", "7.counters.json", "7.json", "7.task.json", "9.counters.json",
+        ".said-no-mps", f".user-{UID}-7", "7.counters.json", "7.json", "7.task.json", "9.counters.json",
     ]  # fmt: skip
 
 
