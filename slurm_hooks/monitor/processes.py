@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -64,10 +65,11 @@ class Processes:
     def jobs(self, pids: Iterable[int]) -> dict[int, int | None]:
         """Jobs by pid, None for a process of no job; MPS servers, which work for others, and the gone are left out."""
         kept: dict[int, _Known] = {}
+        until = time.monotonic() + _ENVIRONMENT_S  # for all together: a user may have many that hang
         for pid in pids:
             known = self._known.get(pid)
             if known is None or known.looks <= 0:
-                known = self._look(pid)
+                known = self._look(pid, until)
             known.looks -= 1
             kept[pid] = known
         self._known = kept
@@ -75,35 +77,35 @@ class Processes:
 
     def job(self, pid: int) -> int | None:
         """The job of a process as it is now."""
-        return self._look(pid).job
+        return self._look(pid, time.monotonic() + _ENVIRONMENT_S).job
 
-    def _look(self, pid: int) -> _Known:
+    def _look(self, pid: int, until: float) -> _Known:
         job = job_of_cgroup(self._read(pid, "cgroup").decode(errors="replace"))
         nobody = job is None and (self._is_server(pid) or not os.path.exists(f"{self._proc}/{pid}"))  # noqa: PTH110
         if job is None and not nobody:
-            job = self._by_environment(pid)
+            job = self._by_environment(pid, until)
         return _Known(job, nobody, _LOOKS_OF_NOBODY if job is None else _LOOKS)
 
-    def _by_environment(self, pid: int) -> int | None:
-        job = job_of_environment(self._environment(pid))
+    def _by_environment(self, pid: int, until: float) -> int | None:
+        job = job_of_environment(self._environment(pid, until))
         try:
             uid = os.stat(f"{self._proc}/{pid}").st_uid  # noqa: PTH116
         except OSError:
             return None
         return job if job is not None and self._trusted(job, uid) else None
 
-    def _environment(self, pid: int) -> bytes:
-        """A process's environment, or nothing where that cannot be read in time.
+    def _environment(self, pid: int, until: float) -> bytes:
+        """A process's environment, or nothing where that cannot be read in time, by a reading of the monotonic clock.
 
         Of a process that hangs in its memory the reader waits as long as that does, so it is a thread that may.
         """
-        reader = self._readers.get(pid)
-        if reader is not None and reader.is_alive():
+        reader, left_s = self._readers.get(pid), until - time.monotonic()
+        if left_s <= 0 or (reader is not None and reader.is_alive()):
             return b""
         found: list[bytes] = []
         reader = threading.Thread(target=lambda: found.append(self._read(pid, "environ")), daemon=True)
         reader.start()
-        reader.join(_ENVIRONMENT_S)
+        reader.join(left_s)
         if reader.is_alive():
             self._readers[pid] = reader
             log.warning("process %d hangs: whose it is cannot be read", pid)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,6 +122,22 @@ def test_answers_are_kept_for_a_while_and_nobodys_for_a_shorter_one(proc: FakePr
     processes.jobs([])
     proc.add(1, V2)
     assert processes.jobs([1]) == {1: 42}, "a number that was gone is looked at anew"
+
+
+def test_many_that_hang_take_no_longer_than_one(proc: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_ENVIRONMENT_S", 0.5)
+    for pid in range(1, 101):
+        proc.add(pid)
+        (proc.root / str(pid) / "environ").unlink()
+        os.mkfifo(proc.root / str(pid) / "environ")
+    proc.add(101, environ=b"SLURM_JOB_ID=7\0")
+    processes = Processes(lambda job, uid: True, str(proc.root))
+    begin = time.monotonic()
+    assert processes.jobs(range(1, 102))[101] is None
+    assert time.monotonic() - begin < 20
+    assert len(processes._readers) == 1
+    assert [processes.jobs([101])[101] for _ in range(3)][-1] == 7, "its turn comes"
+    (proc.root / "1" / "environ").write_bytes(b"")  # it goes on
 
 
 def test_a_process_that_hangs_holds_nobody_up(
