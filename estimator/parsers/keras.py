@@ -366,8 +366,7 @@ def _summary(lines: list[str], at: int, rows: list[_Row]) -> ModelSummary:
         )
     why = t.too_many(counted, stated)
     if why:
-        number = rows[-1][1]
-        raise t.fail(number, lines[number - 1], why)
+        raise t.fail(*t.total_line(lines, at), why)
     _check_opened(read, depths, rows, lines)
     inferred: tuple[str, ...] = ()
     if stated is not None and stated != counted:

@@ -46,6 +46,8 @@ _CUTS: Final = ("...", "…", "⋮", ". .")
 _BEFORE_CUT: Final = "│├└─|+#>[(< "
 # So many times their stated total no rows add up to.
 _TOO_MANY: Final = 10
+# A number of fewer digits may be the end of another by chance.
+_SURE_END: Final = 1_000
 # How the rule behind the last row begins.
 _ENDS: Final = "=└╘"
 HEADER: Final = "Layer (type"
@@ -350,16 +352,35 @@ def check_end(lines: list[str], start: int, at: int) -> None:
         raise fail(at, lines[at - 1], NO_END)
 
 
-def too_many(counted: int, stated: int | None) -> str:
+def too_many(counted: int, stated: int | None, least: int = 0) -> str:
     """Say that rows are not those of a table's total, as they have far more parameters; "" where they may be.
+
+    A total that lost its first digits is theirs no more: what is left of it is the end of what they add up to.
 
     Args:
         counted: parameters of the rows.
         stated: those of the total; None where there is none.
+        least: parameters of these rows if all that may be the same layer are.
     """
-    if stated is None or counted <= _TOO_MANY * stated:
+    if stated is None or stated >= counted:
+        return ""
+    if counted <= _TOO_MANY * stated and not _ends_as(counted, stated) and (stated > least or about(stated, least)):
         return ""
     return f"the rows add up to {counted:,} parameters, and {stated:,} are stated: paste the table with its own total"
+
+
+def _ends_as(counted: int, stated: int) -> bool:
+    return stated >= _SURE_END and (counted - stated) % 10 ** len(str(stated)) == 0
+
+
+def total_line(lines: list[str], start: int) -> tuple[int, str]:
+    """Give the line that `total_params` reads and its number, counted from 1; else the line before ``start``."""
+    for number in range(start, len(lines)):
+        if not number & OFTEN:
+            breathe()
+        if lines[number].strip(f"{_FRAME}# ").lower().startswith(_TOTALS):
+            return number + 1, lines[number]
+    return start, lines[start - 1]
 
 
 def read_totals(lines: list[str], start: int) -> dict[str, str]:

@@ -555,7 +555,7 @@ def _check_whole(table: _Table, shapes: dict[str, RawShape | None], counted: int
             raise t.fail(at, lines[at - 1], t.NO_END)
     why = t.too_many(counted, t.total_params(totals))
     if why:
-        raise _fail(lines, max(different, key=_own_count), why)
+        raise t.fail(*t.total_line(lines, at), why)
 
 
 def _own_count(row: _Row) -> int:

@@ -247,9 +247,10 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
         floats = round((size or 0.0) * 2**20 / 4 / (batch or 1)) if (size or 0.0) >= _SURE_MIB else 0
         children, weights = weighed(children, states, floats, _turns(rows, steps) if again else set())
     stated = t.total_params(totals)
-    why = t.too_many(counted, stated)
-    if why:
-        raise t.fail(at, lines[at - 1], why)
+    if stated is not None and stated < counted:  # torchsummary's own total has each call; others' each layer
+        least = sum([params for _, params in {(layer.type, layer.params) for layer in layers}])
+        if why := t.too_many(counted, stated, least):
+            raise t.fail(*t.total_line(lines, at), why)
     inferred: list[str] = []
     if stated is not None and stated != counted:
         inferred.append(f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken")

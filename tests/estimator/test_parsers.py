@@ -761,6 +761,26 @@ def test_a_total_that_is_not_the_rows_own_is_not_taken(name: str, total: str) ->
         parse_summary(text)
 
 
+@pytest.mark.parametrize("name", ["torchsummary", "torchinfo", "keras2", "keras3"])
+def test_a_total_that_lost_its_first_digits_is_not_taken(name: str) -> None:
+    """Its end is that of what the rows add up to: half of the weights, or all but a tenth of them, would be missing."""
+    whole = parse_summary(ALL[name]).total_params
+    text = re.sub("Total params: .*", f"Total params: {whole % 10 ** (len(str(whole)) - 1):,}", ALL[name])
+    with pytest.raises(SummaryError, match=r"line \d+: '.?Total params: [\d,]+.*': the rows add up to [\d,]+ "):
+        parse_summary(text)
+
+
+def test_a_total_is_less_than_the_rows_by_what_is_called_again() -> None:
+    """Another tool than torchsummary may count a layer once that is called often; not one that no other is like."""
+    rows = [("Linear", 4_160)] * 3 + [("Linear", 8_320), ("LayerNorm", 128)]
+    body = "".join(f"{type_}-{at}    [-1, 64]    {params:,}\n" for at, (type_, params) in enumerate(rows, 1))
+    text = f"Layer (type)    Output Shape    Param #\n=====\n{body}=====\nTotal params: {{:,}}\n"
+    assert parse_summary(text.format(20_928)).inferred == ()
+    assert parse_summary(text.format(12_608)).total_params == 12_608
+    with pytest.raises(SummaryError, match="line 9: 'Total params: 8,448'"):
+        parse_summary(text.format(8_448))
+
+
 def test_a_print_whose_lines_became_one_is_no_smaller_model() -> None:
     lines = PRINT.rstrip().split("\n")
     for at in range(len(lines) - 1):
