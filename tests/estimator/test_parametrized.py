@@ -40,7 +40,6 @@ def test_a_print_is_read_as_the_layer(maker: str) -> None:
     ("type_", "said", "maker"),
     [
         ("Linear", LINEAR, "MaxNormParametrize"),  # of others
-        ("Conv1d", "8, 8, kernel_size=(3,), stride=(1,)", "_WeightNorm"),  # measured as it is shown
         ("Head", LINEAR, "_WeightNorm"),
     ],
 )
@@ -48,6 +47,19 @@ def test_others_stay_as_they_are_shown(type_: str, said: str, maker: str) -> Non
     summary = parse_summary(net(block(type_, said, maker) + f"  (last): Linear({LINEAR})\n"))
     assert summary.root.children[0].type == f"Parametrized{type_}"
     assert summary.made_anew == 0
+
+
+SERIES = "8, 8, kernel_size=(3,), stride=(1,), padding=(1,)"
+
+
+@pytest.mark.parametrize(("plain", "type_"), [(1, "Conv1d"), (2, "ParametrizedConv1d")])
+def test_a_normed_convolution_of_series_among_more_that_are_not_stays_as_it_was_measured(
+    plain: int, type_: str
+) -> None:
+    others = "".join(f"  ({at}): Conv1d({SERIES})\n" for at in range(plain))
+    summary = parse_summary(net(block("Conv1d", SERIES, "_WeightNorm") + others))
+    assert summary.root.children[0].type == type_
+    assert summary.made_anew == (200 if type_ == "Conv1d" else 0)
 
 
 def table(*rows: tuple[str, str, str], total: int) -> str:
@@ -74,6 +86,15 @@ def test_a_table_is_read_as_the_layer(depth: int) -> None:
         ("ReLU", 0, (8,)),
     ]
     assert summary.made_anew == 136
+
+
+def test_what_torchinfo_prints_of_the_pass_is_without_them() -> None:
+    rows = [("Net", "[4, 8]", "--"), ("├─ParametrizedLinear: 1-1", "[4, 1000]", "136")]
+    text = table(*rows, ("├─Block: 1-2", "[4, 8]", "100"), total=236)
+    passed = "Forward/backward pass size (MB): {}\n"
+    assert parse_summary(text + passed.format(0.5)).pass_mb == pytest.approx(0.5 + 4 * 1000 * 8e-6)
+    plain = text.replace("ParametrizedLinear", "NormedLinear")
+    assert parse_summary(plain + passed.format(0.5)).pass_mb == 0.5
 
 
 @pytest.mark.parametrize(("hidden", "type_"), [(136, "Linear"), (137, "ParametrizedLinear")])

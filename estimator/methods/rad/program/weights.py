@@ -90,7 +90,7 @@ def printed_kernel(args: dict[str, str]) -> tuple[int, int]:
     if "kernel" in args and len(values) > 3:
         values = values[2:]  # older torchinfo prints channels too
     area = 1
-    for value in values if len(values) > 1 else values * 2:
+    for value in values if len(values) > 1 or text[0] in "([" else values * 2:  # (3,) looks along one axis, 3 is a side
         area *= value
     if not 0 < area < 10**6:
         return 0, 1
