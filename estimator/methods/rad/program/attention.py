@@ -37,6 +37,12 @@ FUSES: Final = frozenset(
 _USUAL_HEADS: Final = 8
 
 
+# In rows of a table whose first axis is the windows.
+_SHOWN: Final = "Swinv2"
+# Of these a print shows no window.
+_IN_WINDOWS: Final = ("ShiftedWindow", _SHOWN)
+
+
 def attend(flow: Flow, shape: Shape | None, own: int) -> None:
     """Add the products of an attention behind its projections."""
     attention = flow.attention
@@ -78,8 +84,10 @@ def _scores(flow: Flow, attention: Attention, out: Shape) -> tuple[int, Scores, 
         return attention.matrix + attention.before, Scores.DROPPED if attention.dropped else Scores.PLAIN, 0
     plain = Scores.DROPPED if flow.drops else Scores.PLAIN
     tokens = elements(out[:-1]) if len(out) > 1 else 1
-    if attention.type.startswith("ShiftedWindow"):
+    if attention.type.startswith(_IN_WINDOWS):
         window = _WINDOW * min(out[0], _WINDOW_FRAMES) if attention.type.endswith("3d") else _WINDOW
+        if attention.type.startswith(_SHOWN) and flow.ordered and len(out) == PICTURE:
+            window = out[1]
         return max(out[-1] // _WINDOW_HEAD_WIDTH, 1) * tokens * window, plain, 0
     projections = attention.projections
     keys = _keys(flow, projections, out) or out

@@ -43,6 +43,8 @@ _NINE: Final = 9
 _UNLIKELY: Final = frozenset((16, 27, 36, 64))
 # Steps among which a layer that is called again is looked for.
 _LOOP: Final = 256
+# Among which what the first half of a U-Net gave its second half is.
+_FAR: Final = 512
 
 
 def convolve(flow: Flow, layer: Layer, shape: Shape) -> None:
@@ -386,10 +388,15 @@ def _turned(flow: Flow, weights: tuple[int, ...], kernels: Solvable, shape: Shap
 
 
 def _joined(flow: Flow, kernels: Solvable, shape: Shape, recent: list[int]) -> tuple[int, int, int] | None:
-    """Give what a convolution takes whose weights ask for what is at hand and a tensor of the same places beside."""
+    """Give what a convolution takes whose weights ask for what is at hand and a tensor of the same places beside.
+
+    What is at hand may have fewer places than comes out: code made it larger then.
+    """
     before, axes = flow.shapes[flow.current], len(shape)
-    if len(before) != axes or _places(flow, flow.current) < prod(shape[1:]):
+    if len(before) != axes:
         return None
+    if _places(flow, flow.current) < prod(shape[1:]):
+        return _grown(flow, kernels, shape)
     asked = kernels.asked(axes)
     wanted = {channels - before[0] for channels, _ in asked}
     beside: set[int] = set()
@@ -400,6 +407,21 @@ def _joined(flow: Flow, kernels: Solvable, shape: Shape, recent: list[int]) -> t
     for channels, area in asked if beside else ():
         if channels - before[0] in beside:
             return flow.join((channels, *before[1:])), area, 1
+    return None
+
+
+def _grown(flow: Flow, kernels: Solvable, shape: Shape) -> tuple[int, int, int] | None:
+    """Give the same where code made what is at hand as large as what comes out, beside a tensor from far before."""
+    before = flow.shapes[flow.current]
+    if any(size >= larger or larger % size for size, larger in zip(before[1:], shape[1:], strict=True)):
+        return None
+    flow.far = True
+    asked = kernels.asked(len(shape))
+    wanted = {(channels - before[0], *shape[1:]): (channels, area) for channels, area in reversed(asked)}
+    for index in range(len(flow.shapes) - 1, max(len(flow.shapes) - _FAR, 0) - 1, -1):
+        found = wanted.get(flow.shapes[index])
+        if found is not None:
+            return flow.join((found[0], *shape[1:])), found[1], 1
     return None
 
 

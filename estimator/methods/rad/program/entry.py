@@ -8,7 +8,14 @@ from typing import Final
 from estimator.layer import Layer
 from estimator.methods.rad.kinds import Kind, kind_of
 from estimator.methods.rad.program.steps import DEEP, PICTURE, Shape
-from estimator.methods.rad.program.weights import inputs_of, recurrent_sizes, solve, solve_deep
+from estimator.methods.rad.program.weights import (
+    each_of,
+    inputs_of,
+    recurrent_sizes,
+    solve,
+    solve_along,
+    solve_deep,
+)
 
 _TUBES: Final[tuple[int, ...]] = (8, 32, 98, 512)
 _STEM: Final = 49
@@ -17,6 +24,9 @@ _LEAST_SIDE: Final = 0.2
 # Printed with an error of less than one such part.
 _SURE: Final = 8
 _MOST_SIDE: Final = 3.0
+# Axes of a series, and of how many channels one is looked for.
+_SERIES: Final = 2
+_MOST_CHANNELS: Final = 64
 
 
 def input_of(layer: Layer, said: tuple[float, float] | None) -> Shape:
@@ -27,6 +37,8 @@ def input_of(layer: Layer, said: tuple[float, float] | None) -> Shape:
         said: elements of one sample's input, and by how many they may be wrong; None where the summary does not say.
     """
     shape = layer.input_shape or _first_input(layer)
+    if said is not None and len(shape) == _SERIES and not layer.input_shape:
+        return _series(layer, said) or shape
     if said is None or len(shape) < PICTURE or layer.input_shape:
         return shape
     more, picture = shape[:-PICTURE], shape[-PICTURE:]
@@ -36,6 +48,32 @@ def input_of(layer: Layer, said: tuple[float, float] | None) -> Shape:
     fits = abs(prod(grown) - floats) <= error and abs(prod(picture) - floats) > error
     sure = error * _SURE < floats
     return (*more, *grown) if fits and sure and _LEAST_SIDE <= side <= _MOST_SIDE else shape
+
+
+def _series(layer: Layer, said: tuple[float, float]) -> Shape:
+    """Give the series of the printed size that a first convolution makes its output of; () where none is known to be.
+
+    Its kernel looks along one axis: it may be of any length that steps as far.
+    """
+    while layer.children:
+        layer = layer.children[0]
+    shape, (floats, error) = layer.output_shape or (), said
+    if kind_of(layer.type) is not Kind.CONV or len(shape) != _SERIES or error * _SURE >= floats or layer.args:
+        return ()
+    found: set[Shape] = set()
+    for each in each_of((layer.params - shape[0], layer.params), shape[0]):
+        for channels in range(1, min(each, _MOST_CHANNELS) + 1):
+            length = max(round(floats / channels / shape[1]), 1) * shape[1]
+            if abs(length * channels - floats) > error:
+                length = round(floats / channels)
+            if each % channels or abs(length * channels - floats) > error:
+                continue
+            area, groups = solve_along([each], (channels, length), shape)
+            if area and groups == 1 and length == shape[1]:
+                return channels, length  # most first kernels keep the places
+            if area and groups == 1:
+                found.add((channels, length))
+    return found.pop() if len(found) == 1 else ()
 
 
 def _first_input(layer: Layer) -> Shape:
