@@ -44,16 +44,13 @@ def test_the_printed_size_of_a_series_tells_its_channels(channels: int, kernel: 
 
 def test_what_code_makes_larger_is_joined_with_what_came_far_before(rad: Rad) -> None:
     """The second half of a U-Net without layers that make series larger: its kernels ask for both."""
-    down = [(f"[4, {24 * at}, {8192 >> at}]", (24 * at, 24 * (at - 1) or 1)) for at in range(1, 7)]
+    widths = [(24, 1, 4096), (48, 24, 2048), *[(72, 48, 1024)], *[(72, 72, 1024)] * 6, (48, 72 + 48, 2048)]
     rows: list[tuple[str, str, int]] = []
-    for shape, (outputs, inputs) in down:
+    for outputs, inputs, length in widths:
+        shape = f"[4, {outputs}, {length}]"
         rows += [("Conv1d", shape, outputs * (inputs * 5 + 1)), ("BatchNorm1d", shape, 2 * outputs), ("ReLU", shape, 0)]
-    for shape, (outputs, _) in reversed(down[:-1]):
-        joined = 2 * outputs + 24
-        rows += [("Conv1d", shape, outputs * (joined * 5 + 1)), ("BatchNorm1d", shape, 2 * outputs), ("ReLU", shape, 0)]
-    convs = _convs(rad, _table(rows, 4 * 4096 * 4 / 1e6), 4)
-    found = [(conv.channels_in, conv.area, conv.stride) for conv in convs[len(down) :]]
-    assert found == [(2 * outputs + 24, 5, 1) for _, (outputs, _) in reversed(down[:-1])]
+    last = _convs(rad, _table(rows, 4 * 4096 * 4 / 1e6), 4)[-1]
+    assert (last.channels_in, last.area, last.stride, last.size_in) == (120, 5, 1, 2048)
 
 
 def test_attention_of_swin_2_is_among_the_tokens_of_a_window(rad: Rad) -> None:

@@ -390,13 +390,13 @@ def _turned(flow: Flow, weights: tuple[int, ...], kernels: Solvable, shape: Shap
 def _joined(flow: Flow, kernels: Solvable, shape: Shape, recent: list[int]) -> tuple[int, int, int] | None:
     """Give what a convolution takes whose weights ask for what is at hand and a tensor of the same places beside.
 
-    What is at hand may have fewer places than comes out: code made it larger then.
+    A series at hand may have fewer places than comes out: code made it larger then.
     """
     before, axes = flow.shapes[flow.current], len(shape)
     if len(before) != axes:
         return None
     if _places(flow, flow.current) < prod(shape[1:]):
-        return _grown(flow, kernels, shape)
+        return _grown(flow, kernels, shape) if axes == _TWO else None
     asked = kernels.asked(axes)
     wanted = {channels - before[0] for channels, _ in asked}
     beside: set[int] = set()
