@@ -165,6 +165,8 @@ class SlurmPartition:
         counts_memory: whether its jobs hold memory of their nodes.
         memory_per_cpu_mib, memory_per_node_mib: what one holds then that says nothing; all of it where neither is set.
         most_memory_per_cpu_mib: a job that asks for more gets more processors (MaxMemPerCPU), or None for no limit.
+        tier: Slurm looks at the jobs of a partition with a higher one first (PriorityTier).
+        beside: the other partitions that have nodes with GPUs of it.
     """
 
     up: bool = True
@@ -178,6 +180,8 @@ class SlurmPartition:
     memory_per_cpu_mib: int | None = None
     memory_per_node_mib: int | None = None
     most_memory_per_cpu_mib: int | None = None
+    tier: int = 0
+    beside: frozenset[str] = frozenset()
 
 
 _ORDINARY = SlurmPartition()
@@ -237,13 +241,19 @@ def with_arrivals(view: ClusterView, arrivals: Iterable[Arrival]) -> ClusterView
     floating = {**view.floating}
     for partition in {name for arrival in unplaced for name in arrival.partitions}:
         jobs = [arrival for arrival in unplaced if partition in arrival.partitions]
-        floating[partition] = _more(floating_in(view, partition), jobs)
+        floating[partition] = _more(view.floating.get(partition, _NOTHING), jobs)
     return replace(view, nodes=tuple(nodes), floating=floating)
 
 
 def floating_in(view: ClusterView, partition: str) -> Floating:
-    """What may have been taken in a partition: what is free beyond that is free for sure."""
-    return view.floating.get(partition, _NOTHING)
+    """What may have been taken of a partition's nodes: what is free beyond that is free for sure."""
+    if not view.floating:
+        return _NOTHING
+    names = (partition, *partition_of(view, partition).beside)
+    found = [view.floating[name] for name in names if name in view.floating]
+    return Floating(
+        sum(each.shares for each in found), sum(each.cpus for each in found), sum(each.memory_mib for each in found)
+    )
 
 
 def partition_of(view: ClusterView, name: str) -> SlurmPartition:

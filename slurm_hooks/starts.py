@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slurm_hooks.cluster import ClusterView, partition_of
+from slurm_hooks.cluster import ClusterView, SlurmPartition, partition_of
 from slurm_hooks.request import Submission, generic_resources
 
 
@@ -64,7 +64,14 @@ def _of_partition(submission: Submission, view: ClusterView) -> str:
     waiting = view.waiting.get(submission.partition, 0)
     if waiting == 1:
         return "a job of the partition waits already"
-    return f"{waiting} jobs of the partition wait already" if waiting else ""
+    return f"{waiting} jobs of the partition wait already" if waiting else _beside(slurm, view)
+
+
+def _beside(slurm: SlurmPartition, view: ClusterView) -> str:
+    """Which other partition's jobs, waiting, keep Slurm from nodes of this one, or the empty string."""
+    keep = (name for name in slurm.beside if name in view.waiting and partition_of(view, name).tier >= slurm.tier)
+    name = min(keep, default="")
+    return f"jobs of partition {name}, which has nodes of this one, wait already" if name else ""
 
 
 def _holds_gpus(user: str, view: ClusterView) -> bool:

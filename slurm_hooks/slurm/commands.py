@@ -124,25 +124,22 @@ class SlurmCommands:
             SlurmError: if Slurm does not answer.
         """
         taken = self._clock()
-        jobs, residents = self._queue(tuple(partitions))
-        nodes = self._run(["scontrol", "show", "node", "-o"], self._timeout_s)
+        have = self._run(["scontrol", "show", "node", "-o"], self._timeout_s)
         reserved = self._run(["scontrol", "show", "reservation", "-o"], self._timeout_s)
+        nodes = parsing.parse_nodes(have, parsing.parse_reservations(reserved))
+        others = parsing.beside(nodes)
+        concerned = set(partitions).union(*(others.get(name, ()) for name in partitions))
+        jobs, residents = self._queue(tuple(sorted(concerned)))
         shown = self._run(["scontrol", "show", "partition", "-o", "-a"], self._timeout_s)  # hidden ones too
         if taken >= self._settings_until or self._settings_until > taken + _SETTINGS_S:  # a clock may be set back
             self._settings = self._run(["scontrol", "show", "config"], self._timeout_s)
             self._settings_until = taken + _SETTINGS_S
-        view = parsing.build(
-            parsing.parse_nodes(nodes, parsing.parse_reservations(reserved)),
-            jobs,
-            residents,
-            taken=taken,
-            can_retype=self.version() >= RETYPE_SINCE,
-        )
+        view = parsing.build(nodes, jobs, residents, taken=taken, can_retype=self.version() >= RETYPE_SINCE)
         return replace(
             view,
             counts_shares=self.version() >= SHARES_COUNTED_SINCE,
             keeps_shares=self.version() >= SHARES_KEPT_SINCE,
-            partitions=parsing.parse_partitions(shown, self._settings),
+            partitions=parsing.parse_partitions(shown, self._settings, others),
             filters_steps=parsing.filters_steps(self._settings),
             enforces_limits=parsing.enforces_limits(self._settings),
         )

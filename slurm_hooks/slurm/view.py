@@ -135,12 +135,24 @@ def parse_nodes(text: str, reserved: Mapping[str, float] = MappingProxyType({}))
     return nodes
 
 
-def parse_partitions(partitions: str, settings: str) -> dict[str, SlurmPartition]:
+def beside(nodes: Iterable[Node]) -> dict[str, frozenset[str]]:
+    """The other partitions that have nodes of a partition, by its name."""
+    found: dict[str, set[str]] = {}
+    for names in {node.partitions for node in nodes}:
+        for name in names:
+            found.setdefault(name, set()).update(names)
+    return {name: frozenset(names - {name}) for name, names in found.items()}
+
+
+def parse_partitions(
+    partitions: str, settings: str, others: Mapping[str, frozenset[str]] = MappingProxyType({})
+) -> dict[str, SlurmPartition]:
     """What Slurm says of its partitions, by name.
 
     Args:
         partitions: lines of ``scontrol show partition -o``.
         settings: what ``scontrol show config`` prints; it holds where a partition says nothing.
+        others: what `beside` found.
     """
     found = _JOB_DEFAULTS.search(settings)
     everywhere = _per_gpu(found.group(1) if found else "", PerGpu())
@@ -154,7 +166,8 @@ def parse_partitions(partitions: str, settings: str) -> dict[str, SlurmPartition
         limit = seconds(fields.get("DefaultTime", "")) or longest
         own = {name: amount for name, amount in fields.items() if name in _MEMORY_FIELDS and amount.isdigit()}
         memory = own or by_default
-        made[fields.get("PartitionName", "")] = SlurmPartition(
+        name = fields.get("PartitionName", "")
+        made[name] = SlurmPartition(
             up=fields.get("State", "UP") == "UP",
             by_user=fields.get("ExclusiveUser") == "YES",
             whole_nodes=fields.get("OverSubscribe") == "EXCLUSIVE",
@@ -166,6 +179,8 @@ def parse_partitions(partitions: str, settings: str) -> dict[str, SlurmPartition
             memory_per_cpu_mib=_int(memory.get("DefMemPerCPU")) or None,
             memory_per_node_mib=_int(memory.get("DefMemPerNode")) or None,
             most_memory_per_cpu_mib=_most_memory_per_cpu(fields, by_default),
+            tier=_int(fields.get("PriorityTier")),
+            beside=others.get(name, frozenset()),
         )
     return made
 

@@ -335,6 +335,29 @@ def test_a_job_is_not_pinned_while_its_partition_is_down(cluster: Cluster) -> No
     assert cluster.wait_state(job) == "COMPLETED"
 
 
+def test_a_job_is_not_pinned_while_one_waits_for_its_nodes_in_another_partition(cluster: Cluster) -> None:
+    """Slurm gives the nodes of a partition whose job waits to no other job, but to one of a higher tier."""
+    first = cluster.submit("#!/bin/bash\nsleep 300\n", "--partition=plain", "--nodelist=node0").job_id
+    cluster.wait_state(first, "RUNNING")
+    waits = ("--partition=plain", "--nodes=2", "--exclusive")
+    second = cluster.submit("#!/bin/bash\nsleep 300\n", *waits).job_id
+    cluster.wait_for("the second waits", lambda: cluster.job(second)["Reason"] == "Resources")
+    cluster.wait_until_radd_sees()
+    behind = cluster.submit(SCRIPT, "--gres=gpu:1", "--partition=pack").job_id
+    before = need_record(cluster, behind)
+    cluster.run(["scontrol", "update", "partitionname=pack", "prioritytier=2"]).require()
+    try:
+        cluster.wait_until_radd_sees()
+        ahead = cluster.submit(SCRIPT, "--gres=gpu:1", "--partition=pack").job_id
+        assert need_record(cluster, ahead).pin
+        assert cluster.wait_state(ahead) == "COMPLETED"
+        assert cluster.job(second)["JobState"] == "PENDING"
+    finally:
+        cluster.run(["scontrol", "update", "partitionname=pack", "prioritytier=1"]).require()
+    assert not before.pin
+    assert before.reasons[-1] == "not pinned: jobs of partition plain, which has nodes of this one, wait already"
+
+
 def test_a_job_is_not_pinned_to_a_node_that_takes_another_users_jobs_only(cluster: Cluster) -> None:
     owner = cluster.submit("#!/bin/bash\nsleep 300\n", "--exclusive=user", "--nodelist=node0").job_id
     cluster.wait_state(owner, "RUNNING")

@@ -300,6 +300,15 @@ def test_unpinned_for_the_state_of_the_cluster() -> None:
     assert made(submission=SUBMISSION._replace(begin_time=100)).pin is not None
 
 
+@pytest.mark.parametrize(("tier", "waits"), [(4, ""), (5, "jobs of partition long"), (6, "jobs of partition long")])
+def test_unpinned_for_jobs_of_another_partition_that_has_nodes_of_the_jobs_own(tier: int, waits: str) -> None:
+    gpu = SlurmPartition(tier=5, beside=frozenset({"long", "quick"}))
+    others = {"long": SlurmPartition(tier=tier), "far": SlurmPartition(tier=9)}
+    decision = made(view=replace(VIEW, waiting={"long": 3, "far": 1}, partitions={"gpu": gpu, **others}))
+    assert (decision.pin is None) == bool(waits)
+    assert waits in decision.reasons[-1]
+
+
 def test_nodes_that_are_reserved_before_a_job_ends() -> None:
     view = replace(VIEW, nodes=tuple(replace(node, reserved_from=101.0 + 3600) for node in VIEW.nodes))
 

@@ -70,7 +70,7 @@ def test_a_matching_pyslurm_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch, "25.11.2")
     asked: list[Sequence[str]] = []
     view = commands(asked).look(["gpu"])
-    assert [command[0] for command in asked] == ["squeue", *["scontrol"] * 4]
+    assert [command[0] for command in asked] == [*["scontrol"] * 2, "squeue", *["scontrol"] * 2]
     assert view.nodes[0].gpus[0].residents == (Resident(3, "alice", 25, 9),)
     assert view.waiting == {"gpu": 1}
     assert view.pinned == (PinnedJob(1, "g2", 30, "node0"),)
@@ -86,7 +86,7 @@ def test_else_the_commands(monkeypatch: pytest.MonkeyPatch, version: str, jobs: 
     stand_in(monkeypatch, version, jobs)
     asked: list[Sequence[str]] = []
     view = commands(asked).look(["gpu"])
-    assert [command[0] for command in asked] == [*["squeue"] * 3, *["scontrol"] * 4]
+    assert [command[0] for command in asked] == [*["scontrol"] * 2, *["squeue"] * 3, *["scontrol"] * 2]
     assert view.nodes[0].gpus[2].used_shares == 30
 
 

@@ -137,7 +137,7 @@ def test_it_starts_beside_a_model_that_cannot_be_used(code: Path, folder: Path) 
 
 
 def test_it_does_not_wait_for_slurm_to_stop(code: Path, folder: Path) -> None:
-    path, config, hangs = folder / "radd.sock", folder / "rad.toml", folder / "squeue"
+    path, config, hangs = folder / "radd.sock", folder / "rad.toml", folder / "scontrol"
     config.write_text(f'[radd]\nsocket = "{path}"\nslurm_user = "root"\n')
     hangs.write_text(f"#!/bin/sh\necho $$ >{folder}/asked\nexec sleep 600\n")
     hangs.chmod(0o755)
@@ -149,7 +149,7 @@ def test_it_does_not_wait_for_slurm_to_stop(code: Path, folder: Path) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.02)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0  # squeue may take as long as radd.command_timeout_s, sacct two minutes
+        assert process.wait(30) == 0  # scontrol may take as long as radd.command_timeout_s, sacct two minutes
         os.kill(int((folder / "asked").read_text()), signal.SIGKILL)  # it was still there
     finally:
         process.kill()

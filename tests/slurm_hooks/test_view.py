@@ -13,6 +13,7 @@ from slurm_hooks.records import Record, encode
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
 from slurm_hooks.slurm.view import (
     RESIDENT_COLUMNS,
+    beside,
     build,
     enforces_limits,
     expand_hostlist,
@@ -364,8 +365,8 @@ def test_commands() -> None:
     assert view.counts_shares
     slurm.look([])
     assert sum("config" in command for command in asked) == 1
-    assert asked[1][5:7] == ["-p", "gpu,debug"]
-    assert "STOPPED" in asked[2][asked[2].index("-t") + 1].split(",")  # by SIGSTOP: it holds what it held
+    assert asked[3][5:7] == ["-p", "debug,gpu"]
+    assert "STOPPED" in asked[4][asked[4].index("-t") + 1].split(",")  # by SIGSTOP: it holds what it held
     slurm.unpin(14, 30, node=True)
     assert asked[-1] == ["scontrol", "update", "jobid=14", "gres=mps:30", "reqnodelist="]
     slurm.unpin(14, None, node=True)
@@ -535,3 +536,27 @@ def test_a_job_that_slurm_has_not_looked_at_may_take_room_at_any_moment() -> Non
             parse_nodes(NODE), [replace(jobs[0], reasons=frozenset({"Resources"}))], [], taken=0, can_retype=False
         )
         assert (seen.floating, seen.waiting["gpu"]) == ({}, 1)
+
+
+def test_partitions_that_have_nodes_of_each_other() -> None:
+    other = NODE.replace("node0", "node1").replace("gpu,debug ", "debug,long ")
+    cpus = NODE.replace("node0", "node2").replace("gpu,debug ", "gpu,cpu ").replace("Gres=", "Gres=(null) X=")
+    others = beside(parse_nodes(f"{NODE}\n{other}\n{cpus}"))
+    assert others == {"gpu": {"debug"}, "debug": {"gpu", "long"}, "long": {"debug"}}
+    (partition,) = parse_partitions(f"{PARTITION} PriorityTier=7", "", others).values()
+    assert (partition.tier, partition.beside) == (7, {"debug"})
+
+
+def test_jobs_of_partitions_that_have_nodes_of_it_count_in_a_partition() -> None:
+    asked: list[list[str]] = []
+    answers = {"--version": "slurm 22.05.8\n", "node": NODE, "partition": f"{PARTITION}\n", "config": "", "-O": ""}
+    answers |= {"reservation": "", "-o": "9\x1fdebug\x1fbob\x1fgres:mps:30\x1f\x1fNone\n"}
+
+    def recorded(command: Sequence[str], _: float) -> str:
+        asked.append(list(command))
+        return next(text for word, text in answers.items() if word in command)
+
+    view = SlurmCommands(3.0, recorded, lambda: 7.0).look(["gpu"])
+    assert ["-p", "debug,gpu"] in [command[5:7] for command in asked]
+    assert floating_in(view, "gpu").shares == 30
+    assert floating_in(view, "far").shares == 0
