@@ -97,12 +97,17 @@ class Node:
 
 @dataclass(frozen=True)
 class PinnedJob:
-    """A pending job that asks for shares of one device type; `nodes` as Slurm lists those that it names."""
+    """A pending job that asks for shares of one device type; `nodes` as Slurm lists those that it names.
+
+    Attributes:
+        seen: whether Slurm has looked at it; until then its pin holds nothing up.
+    """
 
     job_id: int
     type: str
     share: int
     nodes: str = ""
+    seen: bool = True
 
 
 @dataclass(frozen=True)

@@ -133,12 +133,13 @@ class Poller:
         A job may have to wait for its pin long after it was placed: it was requeued, or its node went away.
         """
         since = self._pinned_since
-        self._pinned_since = {pin.job_id: since.get(pin.job_id, view.taken) for pin in view.pinned}
+        waiting = [pin for pin in view.pinned if pin.seen]
+        self._pinned_since = {pin.job_id: since.get(pin.job_id, view.taken) for pin in waiting}
         if not view.can_retype and len(view.nodes) < 2:
             return
         # Thousands of jobs that their users have pinned must not let the view grow stale: the rest comes next time.
         until = time.monotonic() + self._config.radd.poll_s
-        for pin in view.pinned:
+        for pin in waiting:
             # The clock may have been set back.
             if abs(view.taken - self._pinned_since[pin.job_id]) < self._config.radd.unpin_after_s:
                 continue

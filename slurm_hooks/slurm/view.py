@@ -43,6 +43,7 @@ RESIDENT_COLUMNS = (("JobID", 20), ("NodeList", 512), ("tres-alloc", 512), ("Use
 _FOR_OTHERS = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
 _WAITING_REASONS = ("Resources", "Priority", _FOR_OTHERS)
 _NO_NODE_COULD = "BadConstraints"
+_NOT_SEEN = "None"  # of jobs that Slurm has not looked at yet: at each as it comes, or, with `defer`, later at all
 # How the reasons of jobs begin that take nothing, whatever comes free. Of any other a pin may hold its job up.
 _NOT_FOR_ROOM = re.compile(
     r"Job(Held|Hold|ArrayTaskLimit)|launch failed|Dependency|BeginTime|BadConstraints|Licenses|Reservation"
@@ -307,7 +308,7 @@ def build(
     waiting = Counter(partition for job in waiting_jobs for partition in job.partition.split(","))
     at_limit = {job.job_id: job.user for job in jobs if any(map(_AT_LIMIT.match, job.reasons))}
     pinned = tuple(
-        PinnedJob(job.job_id, device, count, job.nodes)
+        PinnedJob(job.job_id, device, count, job.nodes, _NOT_SEEN not in job.reasons)
         for job in jobs
         if not all(map(_NOT_FOR_ROOM.match, job.reasons))
         for device, count in _shares(job)
@@ -368,7 +369,7 @@ def _about_to_start(job: JobRow) -> Arrival | None:
 
     The tasks of an array may fill any GPU.
     """
-    if "None" not in job.reasons:
+    if _NOT_SEEN not in job.reasons:
         return None
     untyped = sum(count for device, count in _shares(job) if not device)
     share = untyped or (SHARES_PER_GPU if _ASKED_GPU.search(job.asked) else 0)

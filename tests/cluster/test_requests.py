@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -490,6 +491,28 @@ def test_a_pinned_job_whose_node_is_away_is_let_go_to_another(cluster: Cluster) 
         cluster.run([*node, "state=resume"])
     assert shown["NodeList"] != record.node
     assert f"gres/mps:{record.pin}={record.share}" in shown["TRES"]
+
+
+def test_a_pin_stays_while_slurm_has_not_looked_at_its_job(cluster: Cluster) -> None:
+    """As where slurmctld schedules in long intervals: nothing holds the job up but these."""
+    path = cluster.layout.slurm_conf
+    before = path.read_text()
+    defer = "SchedulerParameters=defer,batch_sched_delay=12,sched_interval=12,bf_interval=600\n"
+    path.write_text(re.sub(r"SchedulerParameters=.*\n", defer, before))
+    try:
+        cluster.run(["scontrol", "reconfigure"]).require()
+        cluster.wait_until_radd_sees()
+        cluster.wait_state(cluster.submit("#!/bin/bash\nsleep 300\n").job_id, "RUNNING")  # the next in twelve seconds
+        began = time.monotonic()
+        job = cluster.submit(WAIT, "--gres=gpu:1").job_id
+        cluster.wait_state(job, "RUNNING", deadline_s=60)
+        assert time.monotonic() - began > 7, "it did not wait for longer than a pin that holds it up may last"
+    finally:
+        path.write_text(before)
+        cluster.run(["scontrol", "reconfigure"]).require()
+    record = need_record(cluster, job)
+    assert record.pin
+    assert cluster.job(job)["ReqNodeList"] == record.node
 
 
 def test_a_pinned_job_whose_gpu_is_taken_is_let_go_to_another_where_slurm_can(cluster: Cluster) -> None:

@@ -431,6 +431,19 @@ def test_pins_that_hold_a_job_up_are_taken_back() -> None:
     assert slurm.unpinned == [(7, 30, False)]
 
 
+def test_a_pin_holds_nothing_up_before_slurm_has_looked_at_its_job() -> None:
+    unseen, seen = (PinnedJob(7, "g1", 30, seen=seen) for seen in (False, True))
+    looks = [(unseen, 0.0), (unseen, 61.0), (seen, 62.0), (seen, 121.0), (seen, 123.0)]
+    slurm = FakeSlurm(*[ClusterView(at, pinned=(pin,), can_retype=True) for pin, at in looks])
+    slurm.records = {7: Record("share", pin="g1")}
+    made, _ = poller(slurm)
+    for _ in looks[1:]:
+        made.once()
+    assert slurm.unpinned == []
+    made.once()
+    assert slurm.unpinned == [(7, 30, False)]
+
+
 TWO_NODES = tuple(Node(name, True, frozenset(), frozenset(), 1, 1, ()) for name in ("n1", "n2"))
 
 

@@ -148,7 +148,7 @@ def test_a_job_on_several_nodes_holds_its_types_on_each() -> None:
 def test_a_pinned_job_that_waits_counts_where_it_may_go(nodes: str, used: list[int], reason: str) -> None:
     jobs = parse_jobs(f"9\x1fgpu\x1fbob\x1fgres:mps:g2:30\x1f{nodes}\x1f{reason}\n")
     view = build(parse_nodes(NODE + "\n" + NODE.replace("node0", "node1")), jobs, [], taken=0, can_retype=False)
-    assert view.pinned == (PinnedJob(9, "g2", 30, nodes),)
+    assert view.pinned == (PinnedJob(9, "g2", 30, nodes, seen=reason != "None"),)
     assert [gpu.used_shares for node in view.nodes for gpu in node.gpus] == used
 
 
