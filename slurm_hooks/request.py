@@ -17,7 +17,7 @@ from slurm_hooks.gres import DEVICE_TYPE
 UNLIMITED: Final = "unlimited"  # a time limit
 _OF_GPUS: Final = ("--gres", "--gpus", "-per-gpu", " -G", "--gpu-bind", "gres/gpu", "gres:gpu")
 _CPUS: Final = re.compile(r"cpu[:=]")
-_GRES: Final = re.compile(rf"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::({DEVICE_TYPE}))?(?:[:=](\d{{1,9}}))?$")
+_GRES: Final = re.compile(rf"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::({DEVICE_TYPE}))?(?:[:=](\d{{1,20}}))?$")
 
 # Options by which users say which nodes will do and of which the view of the cluster tells nothing, and the job
 # descriptor's fields that hold them.

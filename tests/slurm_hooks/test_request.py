@@ -45,6 +45,11 @@ def test_other_resources_are_kept() -> None:
     found = asked(tres_per_node="gres:nvme:2,gres:gpu:1")
     assert isinstance(found, GpuRequest)
     assert found.others == ("gres:nvme:2",)
+    # Of what is counted in bytes Slurm takes as many as 64 bits can tell.
+    for amount in ("10G", "10737418240", "18446744073709551615"):
+        found = asked(tres_per_node=f"gres:gpu:1,gres:tmpdisk:{amount}")
+        assert isinstance(found, GpuRequest)
+        assert found.others == (f"gres:tmpdisk:{amount}",)
 
 
 @pytest.mark.parametrize(
