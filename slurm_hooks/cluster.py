@@ -15,6 +15,9 @@ SHARES_COUNTED_SINCE = (22, 5)
 RETYPE_SINCE = (23, 11)
 # From this version on, slurmctld knows from its start what shares nodes with jobs have.
 SHARES_KEPT_SINCE = (23, 11)
+# From this version on, no job for shares starts in a reservation of GPUs, nor in one of shares: so seen on 26.05, where
+# 24.11 starts them.
+SHARES_NOT_RESERVED_SINCE = (25, 5)
 
 
 @dataclass(frozen=True)
@@ -209,6 +212,7 @@ class ClusterView:
         keeps_shares: whether this Slurm knows from slurmctld's start what shares nodes with jobs have.
         partitions: what Slurm says of its partitions, by name.
         filters_steps: whether srun runs cli_filter.lua, as far as slurmctld knows.
+        without_shares: reservations in which this Slurm starts no job for shares.
         at_limit: users with a job that waits for a limit of their association or QOS.
         enforces_limits: whether this Slurm may let a job wait for such a limit.
     """
@@ -226,6 +230,7 @@ class ClusterView:
     keeps_shares: bool = False
     partitions: Mapping[str, SlurmPartition] = field(default_factory=dict)
     filters_steps: bool = True
+    without_shares: frozenset[str] = frozenset()
     at_limit: frozenset[str] = frozenset()
     enforces_limits: bool = False
 

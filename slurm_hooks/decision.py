@@ -278,6 +278,9 @@ def no_shares(submission: Submission, request: GpuRequest, partition: Partition,
     just = since is not None and view.taken < since and abs(situation.now - since) < situation.stale_s
     if just and not view.keeps_shares:
         return "slurmctld has just started: what shares its nodes have is not known yet"
+    reserved = view.without_shares.intersection(submission.reservation.split(","))
+    if reserved:
+        return f"no job for shares starts in reservation {min(reserved)}, as it holds GPUs themselves"
     names = frozenset(submission.partition.split(","))
     if not names & view.lacking:
         return ""

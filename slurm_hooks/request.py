@@ -17,6 +17,7 @@ from slurm_hooks.gres import DEVICE_TYPE
 UNLIMITED: Final = "unlimited"  # a time limit
 _OF_GPUS: Final = ("--gres", "--gpus", "-per-gpu", " -G", "--gpu-bind", "gres/gpu", "gres:gpu")
 _CPUS: Final = re.compile(r"cpu[:=]")
+_COUNTS: Final = re.compile(r"\*(\d{1,9})")  # of nodes that are to have a feature
 _GRES: Final = re.compile(rf"^(?:gres[:/])?([A-Za-z_][\w-]*)(?::({DEVICE_TYPE}))?(?:[:=](\d{{1,20}}))?$")
 
 # Options by which users say which nodes will do and of which the view of the cluster tells nothing, and the job
@@ -263,6 +264,8 @@ def _several_nodes(submission: Submission) -> str:
         return "the job may take several nodes: ask for --nodes=1"
     if submission.spread and submission.max_nodes != 1:
         return "the job may take several nodes by --spread-job: leave it out"
+    if sum(map(int, _COUNTS.findall(submission.features))) > 1 and submission.max_nodes != 1:
+        return "the job may take several nodes by the numbers in --constraint: ask for --nodes=1"
     if (submission.num_tasks or 1) > 1 and submission.max_nodes != 1:
         return "several tasks without --nodes=1 may spread over several nodes"
     return ""

@@ -15,7 +15,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from slurm_hooks.cluster import RETYPE_SINCE, SHARES_COUNTED_SINCE, SHARES_KEPT_SINCE, ClusterView
+from slurm_hooks.cluster import (
+    RETYPE_SINCE,
+    SHARES_COUNTED_SINCE,
+    SHARES_KEPT_SINCE,
+    SHARES_NOT_RESERVED_SINCE,
+    ClusterView,
+)
 from slurm_hooks.records import Record, decode
 from slurm_hooks.slurm import pyslurm_queue, squeue
 from slurm_hooks.slurm import view as parsing
@@ -141,6 +147,9 @@ class SlurmCommands:
             keeps_shares=self.version() >= SHARES_KEPT_SINCE,
             partitions=parsing.parse_partitions(shown, self._settings, others),
             filters_steps=parsing.filters_steps(self._settings),
+            without_shares=parsing.reservations_of_gpus(reserved)
+            if self.version() >= SHARES_NOT_RESERVED_SINCE
+            else frozenset(),
             enforces_limits=parsing.enforces_limits(self._settings),
         )
 

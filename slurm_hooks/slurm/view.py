@@ -208,6 +208,12 @@ def parse_reservations(text: str) -> dict[str, float]:
     return made
 
 
+def reservations_of_gpus(text: str) -> frozenset[str]:
+    """Names of the reservations that hold GPUs, or shares: lines of ``scontrol show reservation -o``."""
+    shown = (dict(_FIELD.findall(line)) for line in text.splitlines())
+    return frozenset(fields.get("ReservationName", "") for fields in shown if counted(fields.get("TRES", "")))
+
+
 def seconds(text: str) -> float | None:
     """A time limit as Slurm reads and writes it (``90``, ``1:30:00``, ``2-12``), or None for no limit."""
     found = _TIME.fullmatch(text)

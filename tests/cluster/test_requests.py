@@ -285,6 +285,7 @@ def test_what_slurm_gives_for_a_gpu_comes_with_shares_too(cluster: Cluster) -> N
         (["--gres=gpu:1", "--nodes=2"], "several nodes"),
         (["--gres=gpu:1", "--nodes=1-2"], "may take several nodes: ask for --nodes=1"),
         (["--gres=gpu:1", "--spread-job"], "by --spread-job"),
+        (["--gres=gpu:1", "--constraint=[h200*1&infiniband*1]"], "by the numbers in --constraint"),
         (["--gres=gpu:1", "--exclusive"], "exclusively"),
         (["--gres=mps:20"], "already names mps"),
         ([], "no GPU"),
@@ -322,6 +323,23 @@ def test_a_job_is_not_pinned_where_a_reservation_begins_before_its_end(cluster: 
     finally:
         cluster.run(["scontrol", "delete", "reservationname=soon"]).require()
     assert [need_record(cluster, job).node for job in jobs] == ["node1", "node0"]
+
+
+def test_a_job_in_a_reservation_of_gpus_starts(cluster: Cluster) -> None:
+    """Since 25.05 it would wait there for shares for ever; before 23.11 Slurm has no such reservations."""
+    made = "reservationname=course starttime=now duration=10 users=alice nodes=node1 TRESPerNode=gres/gpu:g0:1"
+    said = cluster.run(["scontrol", "create", "reservation", *made.split()])
+    if version(cluster) < (23, 11):
+        assert "TRESPerNode" in said.err
+        return
+    try:  # scontrol of Ubuntu's 23.11 may end when it has done that
+        cluster.wait_until_radd_sees()
+        job = cluster.submit(SCRIPT, "--gres=gpu:1", "--reservation=course").job_id
+        assert cluster.wait_state(job) == "COMPLETED"
+    finally:
+        cluster.run(["scontrol", "delete", "reservationname=course"]).require()
+    assert cluster.job(job)["NodeList"] == "node1"
+    assert need_record(cluster, job).action == ("left_alone" if version(cluster) >= (25, 5) else "share")
 
 
 def test_a_job_is_not_pinned_while_its_partition_is_down(cluster: Cluster) -> None:

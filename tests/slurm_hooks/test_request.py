@@ -25,6 +25,8 @@ def asked(**fields: str) -> GpuRequest | LeftAlone:
         ({"tres_per_node": "gres:gpu:1", "num_tasks": "4", "max_nodes": "1"}, "gpu:1", "", "tres_per_node"),
         ({"tres_per_node": "gres:gpu:1", "min_nodes": "4294967294"}, "gpu:1", "", "tres_per_node"),
         ({"tres_per_node": "gres:gpu:1", "spread_job": "1", "max_nodes": "1"}, "gpu:1", "", "tres_per_node"),
+        ({"tres_per_node": "gres:gpu:1", "features": "h200*2", "max_nodes": "1"}, "gpu:1", "", "tres_per_node"),
+        ({"tres_per_node": "gres:gpu:1", "features": "h200*1"}, "gpu:1", "", "tres_per_node"),
         ({"tres_per_node": "gres:gpu:1", "ntasks_per_tres": "65534", "shared": "65534"}, "gpu:1", "", "tres_per_node"),
     ],
 )
@@ -65,6 +67,8 @@ def test_other_resources_are_kept() -> None:
         ({"tres_per_socket": "gres:gpu:1"}, "per socket"),
         ({"tres_per_node": "gres:gpu:1", "min_nodes": "2"}, "asks for several nodes"),
         ({"tres_per_node": "gres:gpu:1", "min_nodes": "1", "max_nodes": "2"}, "may take several nodes"),
+        ({"tres_per_node": "gres:gpu:1", "features": "h200*2"}, "several nodes by the numbers in --constraint"),
+        ({"tres_per_node": "gres:gpu:1", "features": "[big*1&h200*1]"}, "by the numbers in --constraint"),
         ({"tres_per_job": "gres:gpu:1", "spread_job": "1"}, "--spread-job"),
         ({"tres_per_node": "gres:gpu:1", "shared": "0"}, "exclusively"),
         ({"tres_per_node": "gres/gpu:1", "shared": "3"}, "exclusively"),

@@ -511,6 +511,17 @@ def test_nodes_whose_shares_slurm_does_not_know() -> None:
     assert not left((unready,), advised)
 
 
+def test_a_reservation_in_which_no_job_for_shares_starts() -> None:
+    made, _ = service()
+    made.update(ClusterView(1001.5, (node("n1"),), without_shares=frozenset({"course"})))
+    for names in ("course", "other,course"):
+        answer = ask(made, reservation=names)
+        assert set(answer.fields or {}) == {"admin_comment"}
+        assert "left as written: no job for shares starts in reservation course" in answer.message
+    assert record(ask(made, reservation="other")).action == "share"
+    assert record(ask(made)).action == "share"
+
+
 def test_a_slurm_whose_controller_shares_would_end() -> None:
     made, _ = service(placement="exclusive")
     assert record(ask(made)).action == "exclusive"

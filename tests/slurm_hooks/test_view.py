@@ -544,7 +544,7 @@ def test_partitions_that_have_nodes_of_each_other() -> None:
     others = beside(parse_nodes(f"{NODE}\n{other}\n{cpus}"))
     assert others == {"gpu": {"debug"}, "debug": {"gpu", "long"}, "long": {"debug"}}
     (partition,) = parse_partitions(f"{PARTITION} PriorityTier=7", "", others).values()
-    assert (partition.tier, partition.beside) == (7, {"debug"})
+    assert (partition.tier, partition.beside) == (7, frozenset({"debug"}))
 
 
 def test_jobs_of_partitions_that_have_nodes_of_it_count_in_a_partition() -> None:
@@ -560,3 +560,15 @@ def test_jobs_of_partitions_that_have_nodes_of_it_count_in_a_partition() -> None
     assert ["-p", "debug,gpu"] in [command[5:7] for command in asked]
     assert floating_in(view, "gpu").shares == 30
     assert floating_in(view, "far").shares == 0
+
+
+@pytest.mark.parametrize(("version", "found"), [("24.11.5", set()), ("26.05.5", {"course", "class"})])
+def test_reservations_in_which_no_job_for_shares_starts(version: str, found: set[str]) -> None:
+    rows = ["maint TRES=cpu=64", "course TRES=cpu=8,gres/gpu:g0=1,gres/gpu=1", "class TRES=cpu=1,gres/mps=100", "x"]
+    reserved = "".join(f"ReservationName={row} Users=bob\n" for row in rows)
+    answers = {"--version": f"slurm {version}\n", "reservation": reserved}
+
+    def recorded(command: Sequence[str], _: float) -> str:
+        return next((text for word, text in answers.items() if word in command), "")
+
+    assert SlurmCommands(3.0, recorded, lambda: 7.0).look(["gpu"]).without_shares == found
