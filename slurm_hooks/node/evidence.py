@@ -169,9 +169,14 @@ def _clock(line: re.Match[bytes]) -> float:
     return time.mktime((year, month, day, hour, minute, second, 0, 0, -1))
 
 
-def _times(clock: float) -> tuple[float, float]:
-    """Unix time of a line of a server's log, as local time and as UTC: NVIDIA does not say which it writes."""
-    return clock, clock + time.localtime(clock).tm_gmtoff
+def _times(clock: float) -> tuple[float, ...]:
+    """Unix time of a line of a server's log, as local time and as UTC: NVIDIA does not say which it writes.
+
+    In autumn one hour of local time comes twice.
+    """
+    shown = time.localtime(clock)
+    again = (at for at in (clock - 3600, clock + 3600) if time.localtime(at)[:6] == shown[:6])
+    return (clock, *again, clock + shown.tm_gmtoff)
 
 
 def _last(pattern: re.Pattern[bytes], log: bytes) -> str:

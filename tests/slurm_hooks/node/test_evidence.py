@@ -342,6 +342,19 @@ def test_a_servers_clock_may_show_local_time_or_utc(zone: str, month: int, monke
         time.tzset()
 
 
+def test_a_servers_clock_shows_an_hour_twice_in_autumn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        log = _server_log(FAULTY).replace(b"2026-11-21 00", b"2026-11-01 01")
+        for hour in (5, 6):  # of UTC
+            at = calendar.timegm((2026, 11, 1, hour, 53, 23))
+            assert broken_together(log, at - 5, at + 5) == Fault(at, False)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 @pytest.mark.parametrize(
     "log",
     [
