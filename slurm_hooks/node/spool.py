@@ -260,24 +260,18 @@ def _send_batch(settings: Node, batch: list[Item]) -> Sent:
 def _send_job(settings: Node, mine: list[Item], rows: list[commands.Row]) -> Sent:
     """Send the outcomes of one job's runs: into the row of its last run, once that has ended."""
     if not rows:
-        old = [item for item in mine if time.time() - item.at > MAX_DAYS * 86400]
-        for item in old:
-            _let_go(item.path)
-        fresh = [item for item in mine if _young(item)]
-        gone = (
-            (f"job {mine[0].job}: slurmdbd has not known it for {MAX_DAYS} days: its outcome is let go",) if old else ()
-        )
-        return Sent(soon=len(fresh), later=len(mine) - len(old) - len(fresh), problems=gone)
-    last = rows[-1]
+        return _unknown(mine)
+    last, newest = rows[-1], max(mine, key=lambda item: item.restart)
     if last.end is None or last.state in LIVE:
         # Slurm has requeued the job, or slurmdbd is behind: it has not heard of the run's end yet, or of its start.
-        newest = max(mine, key=lambda item: item.restart)
         row = _row_of(newest.run, rows)
         behind = row is last or (row is None and _young(newest))
         if last.end is None or abs(time.time() - newest.at) < _ROW_COMES_S or not _is_over(settings, newest.job):
             return Sent(soon=len(mine)) if behind else Sent(later=len(mine))
     if any(_too_early(item, rows) for item in mine):
         return Sent(soon=len(mine))
+    if _comes_back(settings, newest):
+        return Sent(soon=len(mine)) if _young(newest) else Sent(later=len(mine))
     before = decode(last.admin_comment)
     if before is None:  # it is a job that RAD had nothing to do with
         for item in mine:
@@ -297,6 +291,16 @@ def _send_job(settings: Node, mine: list[Item], rows: list[commands.Row]) -> Sen
     return Sent(sent=len(mine))
 
 
+def _unknown(mine: list[Item]) -> Sent:
+    """Let outcomes of a job that slurmdbd does not know wait, but not for ever."""
+    old = [item for item in mine if time.time() - item.at > MAX_DAYS * 86400]
+    for item in old:
+        _let_go(item.path)
+    fresh = [item for item in mine if _young(item)]
+    gone = (f"job {mine[0].job}: slurmdbd has not known it for {MAX_DAYS} days: its outcome is let go",) if old else ()
+    return Sent(soon=len(fresh), later=len(mine) - len(old) - len(fresh), problems=gone)
+
+
 def _write(settings: Node, mine: list[Item], row: commands.Row, text: str) -> Sent | None:
     """Write a row's AdminComment; why that could not be done, or None."""
     if _would_harm(settings, strip(row.admin_comment)):
@@ -305,6 +309,15 @@ def _write(settings: Node, mine: list[Item], row: commands.Row, text: str) -> Se
         return Sent(problems=(f"job {row.id}: kept here: sacctmgr would spoil what other tools keep with it",))
     stored = _store(settings, mine[0].job, row, text)
     return Sent(soon=len(mine), problems=(stored.problem,), silent=stored.silent) if stored.problem else None
+
+
+def _comes_back(settings: Node, item: Item) -> bool:
+    """Whether Slurm itself has queued a job again whose run failed (RequeueExit), and will write over its record.
+
+    On 24.11 and 26.05 slurmdbd shows such a run as ended until it hears of the next one.
+    """
+    recent = abs(time.time() - item.at) < _ROW_COMES_S
+    return recent and bool(item.run.exit_code) and not _is_over(settings, item.job)
 
 
 def _is_over(settings: Node, job: int) -> bool:

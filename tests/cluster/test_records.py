@@ -99,6 +99,24 @@ def scontrol(cluster: Cluster, *args: str) -> None:
     cluster.run(["scontrol", *args], user="alice").require()
 
 
+def test_a_run_that_slurm_itself_queued_again_is_recorded(cluster: Cluster) -> None:
+    path = cluster.layout.slurm_conf
+    before = path.read_text()
+    path.write_text(f"{before}RequeueExit=7\n")
+    try:
+        cluster.run(["scontrol", "reconfigure"]).require()
+        job = cluster.submit(SCRIPT.replace("sleep 1", '[ -n "${SLURM_RESTART_COUNT:-}" ] || exit 7')).job_id
+        cluster.wait_for("it was queued again", lambda: cluster.job(job)["Restarts"] == "1")
+        assert cluster.wait_state(job, "COMPLETED", deadline_s=60) == "COMPLETED"
+    finally:
+        path.write_text(before)
+        cluster.run(["scontrol", "reconfigure"]).require()
+    cluster.wait_for("slurmdbd has the outcome", outcome_of(cluster, job), 120)
+    record = accounted(cluster, job)
+    assert record is not None
+    assert [(run.outcome, run.exit_code) for run in record.runs] == [("requeued", 7), ("completed", 0)]
+
+
 def test_nothing_is_lost_while_slurmdbd_is_down(cluster: Cluster) -> None:
     job = cluster.submit(SCRIPT + UNTIL_TOLD).job_id
     cluster.wait_state(job, "RUNNING")

@@ -205,6 +205,26 @@ def test_a_requeued_job_that_is_cancelled_before_slurmdbd_hears_of_it(
     assert [run.outcome for run in record.runs] == ([told] if told else [])
 
 
+def test_a_failed_job_that_slurm_itself_queues_again(node: Node, slurm: FakeSlurm) -> None:
+    """RequeueExit: since 24.11 slurmdbd shows its run as ended until the next one starts."""
+    failed = dataclasses.replace(RUN, exit_code=7, outcome="failed")
+    slurm.rows(_row("FAILED"))
+    slurm.job(7, shown(7, JobState="PENDING"))
+    spool.put(node, 7, 0, failed)
+    assert spool.send(node) == Sent(soon=1)
+    _age(node, "7-0.json", 90)
+    assert spool.send(node) == Sent(later=1)
+    _age(node, "7-0.json", 2 * 3600)
+    assert spool.send(node) == Sent(sent=1)
+    spool.put(node, 7, 0, failed)
+    slurm.job(7, shown(7, JobState="FAILED"))
+    assert spool.send(node) == Sent(sent=1)
+    spool.put(node, 7, 0, RUN)  # of one that ended well slurmctld is not asked
+    before = len(slurm.calls("squeue"))
+    assert spool.send(node) == Sent(sent=1)
+    assert len(slurm.calls("squeue")) == before
+
+
 def test_jobs_that_slurmdbd_does_not_know(node: Node, slurm: FakeSlurm) -> None:
     slurm.rows()
     spool.put(node, 7, 0, RUN)
