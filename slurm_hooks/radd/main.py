@@ -38,6 +38,7 @@ log = logging.getLogger("rad")
 _ACCOUNTING_TIMEOUT_S = 120.0
 _SWITCH_S = 0.0001
 _SHORT = 65_536
+_ANEW = "radd goes on as it is: it reads rad.toml when it starts (radctl config check && systemctl restart radd)"
 _NO_PLACE = (
     ": radd's user must be able to make files in its folder: systemd-tmpfiles --create makes /run/rad; "
     "name another in ReadWritePaths of radd's unit (systemctl edit radd)"
@@ -83,6 +84,8 @@ def serve(config: Config, service: Service) -> None:
         raise click.ClickException(f"{config.radd.socket}: {error.strerror or error}{cure}") from error
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.stop())
+    # slurmctld reads its files anew when it gets this. It would end radd, and over a wrong rad.toml none starts.
+    signal.signal(signal.SIGHUP, lambda *_: log.warning(_ANEW))
     # A thread that looks at Slurm hands the interpreter over this soon when a request comes in.
     sys.setswitchinterval(_SWITCH_S)
     # Collecting garbage holds every answer up: the poller does it, once in a while.

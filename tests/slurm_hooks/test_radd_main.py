@@ -113,11 +113,15 @@ def test_it_answers_and_stops(code: Path, folder: Path) -> None:
     try:
         with connect(path, process) as peer:
             told = ask(peer, script="#RAD batch_size=1\n", partition="cpu")["message"]
-        assert told.startswith("partition cpu: RAD does not serve it")
+            assert told.startswith("partition cpu: RAD does not serve it")
+            config.write_text("[partitions.cpu\n")
+            process.send_signal(signal.SIGHUP)
+            assert ask(peer, script="#RAD batch_size=1\n", partition="cpu")["message"] == told
     finally:
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=30)
     assert process.returncode == 0
+    assert "radd goes on as it is: it reads rad.toml when it starts" in said
     assert "radd stops" in said
     assert not path.exists()
 
