@@ -6,10 +6,11 @@ trap 'exit 0' EXIT
 [ -r "${0%/*}/rad.env" ] && . "${0%/*}/rad.env"
 RAD_PYTHON=${RAD_PYTHON:-/opt/rad/bin/python} # the Python that RAD is installed for
 RAD_CONFIG=${RAD_CONFIG:-/etc/rad/rad.toml}
+RAD_KEPT=${RAD_KEPT:-/var/cache/rad} # what the node keeps of it
 [ -n "${SLURM_JOB_GPUS:-}" ] || exit 0 # no GPU, nothing to do
 PATH=${RAD_PATH:-/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin} # of the Slurm commands
 export PATH
-export RAD_CONFIG
+export RAD_CONFIG RAD_KEPT
 main=${0%/*}/../slurm_hooks/node/main.py # in a checkout
 if [ -r "$main" ]; then set -- "$main"; else set -- -m slurm_hooks.node.main; fi
 # It never takes long, either.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import difflib
+import os
 import sys
 import types
 import typing
@@ -42,6 +43,10 @@ MeasurementSource = Literal["none", "monitors", "prometheus"]
 
 class ConfigError(ValueError):
     """A configuration that cannot be used; the message names file, key and cure."""
+
+
+class ConfigAbsentError(ConfigError):
+    """There is no such file. A link that leads nowhere is one that cannot be read."""
 
 
 def _key(default: Any, doc: str, *, low: float | None = None, high: float | None = None, path: bool = False) -> Any:
@@ -291,16 +296,38 @@ def load(path: Path) -> Config:
     Raises:
         ConfigError: if the file cannot be read or a key or value is wrong; the message names file, key and cure.
     """
+    return loads(read(path), str(path))
+
+
+def read(path: Path) -> bytes:
+    """What a configuration's file holds.
+
+    Raises:
+        ConfigAbsentError: if there is none.
+        ConfigError: if it cannot be read, or is no file of a configuration's length.
+    """
     try:
-        data = tomllib.loads(files.read(path, _MOST_BYTES).decode("utf-8-sig"))
+        return files.read(path, _MOST_BYTES)
     except files.FileRefusedError as error:
         raise ConfigError(str(error)) from error
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+        absent = isinstance(error, FileNotFoundError) and not os.path.lexists(path)
+        kind = ConfigAbsentError if absent else ConfigError
+        raise kind(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def loads(text: bytes, source: str) -> Config:
+    """The configuration that a file's text makes; `source` names it in messages.
+
+    Raises:
+        ConfigError: if it is no TOML, or a key or value is wrong.
+    """
+    try:
+        data = tomllib.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or a number of thousands of digits
         hint = " (a word as a value needs quotes)" if str(error).startswith("Invalid value") else ""
-        raise ConfigError(f"{path}: not TOML: {error}{hint}") from error
-    return parse(data, str(path))
+        raise ConfigError(f"{source}: not TOML: {error}{hint}") from error
+    return parse(data, source)
 
 
 def parse(data: Mapping[str, Any], source: str) -> Config:

@@ -22,8 +22,13 @@ _INTRO = f"""\
 RAD reads `{config.DEFAULT_PATH}`: on the controller (radd), on the nodes (Prolog, Epilog, rad-monitor) and where
 users run `radctl`. The file is [TOML](https://toml.io). Every key has a default; a partition that the file does
 not name is none of RAD's business. An unknown section or key, or a value out of range, is an error.
-radd and rad-monitor read it when they start: restart them after a change. Prolog, TaskProlog and Epilog read it anew
-for each job, TaskProlog as the job's user, so everybody must be able to read it.
+radd and rad-monitor read it when they start: restart them after a change. Prolog and Epilog read it anew for each job;
+`[mps]` and `[node] state_dir` hold for a job as its Prolog found them. Users' `radctl` reads it too.
+
+A node that has no such file does nothing for new jobs: so RAD is switched off there. One that cannot use it (an error,
+a link to nowhere, a file system that is away or hangs, an empty file) goes on with the last that it could use, of which
+it keeps a copy in `/var/cache/rad`, or where `RAD_KEPT` in rad.env beside the hooks says. The node's log says so once,
+and `radctl doctor` does.
 
 - `radctl config check [FILE]` checks a file and names section, key and cure.
 - `radctl config example` prints a file with every key, its default and its meaning (`etc/rad.toml.example`).
@@ -35,7 +40,7 @@ for each job, TaskProlog as the job's user, so everybody must be able to read it
 _EXAMPLE_INTRO = f"""\
 # RAD's configuration, with every key and its default. Copy to {config.DEFAULT_PATH}, take away the "#" where
 # you want something else, then run: radctl config check, and restart radd and rad-monitor, which read it when they
-# start. Everybody must be able to read it.
+# start. Everybody should be able to read it.
 """
 
 _EXAMPLE_PARTITION = """\

@@ -105,6 +105,8 @@ class Facts:
         read: the rad.toml that the hooks are told to read, where it is another; else the empty string.
         closed: what those who need it may not use, by subject: it, or the folder above it that is closed to them.
         changed: whether rad.toml was changed after radd had started.
+        unusable: why rad.toml cannot be used, where this machine goes on with the copy that it keeps; else empty.
+        kept: the folder of that copy.
     """
 
     slurm_error: str = ""
@@ -143,6 +145,8 @@ class Facts:
     read: str = ""
     closed: Mapping[str, str] = field(default_factory=dict)
     changed: bool = False
+    unusable: str = ""
+    kept: str = ""
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,19 @@ def roles_of(facts: Facts) -> tuple[Role, ...]:
 
 def examine(role: Role, facts: Facts, config: Config) -> list[Finding]:
     """All findings for a machine in its role."""
-    return _controller(facts, config) if role == "controller" else _node(facts, config)
+    found = _controller(facts, config) if role == "controller" else _node(facts, config)
+    return [*_unusable(role, facts), *found]
+
+
+def _unusable(role: Role, facts: Facts) -> list[Finding]:
+    """Whether all that follows is judged by an older rad.toml than the one that is there."""
+    if not facts.unusable:
+        return []
+    goes_on = (
+        "until then radd does not start anew" if role == "controller" else "jobs are served by the copy until then"
+    )
+    cure = f"radctl config check names each error: {goes_on}; what follows here is judged by the copy"
+    return [Finding("rad.toml", False, facts.unusable, cure)]
 
 
 def _controller(facts: Facts, config: Config) -> list[Finding]:
@@ -207,6 +223,7 @@ def _node(facts: Facts, config: Config) -> list[Finding]:
         ("[node] state_dir", config.node.state_dir),
         ("[node] spool_dir", config.node.spool_dir),
         ("[mps] run_dir", config.mps.run_dir),
+        ("RAD_KEPT", facts.kept),
     ):
         findings.append(_directory(subject, path, facts))
     findings += [_command(program, facts) for program in COMMANDS]
@@ -458,11 +475,11 @@ def _absent(facts: Facts) -> list[Finding]:
 
 
 def _closed(facts: Facts) -> list[Finding]:
-    """Whether users may not read rad.toml, as TaskProlog runs as one, or may change it, and with it what root runs."""
+    """Whether users may not read rad.toml, or may change it, and with it what root runs."""
     findings, fact = [], facts.files.get("rad.toml", FileFact())
     if closed := facts.closed.get("rad.toml"):
-        cure = f"chmod o+rX {closed}: else jobs get neither MPS nor caps, and users no radctl"
-        findings.append(Finding("rad.toml", False, f"{closed}: not for everybody to read", cure))
+        cure = f"chmod o+rX {closed}: else radctl tells users nothing"
+        findings.append(Finding("rad.toml", False, f"{closed}: not for everybody to read", cure, needed=False))
     if fact.mode & _OTHER_WRITE:
         cure = "chmod o-w it: it names programs that root runs"
         findings.append(Finding("rad.toml", False, _seen(fact, False), cure))
@@ -728,7 +745,8 @@ def _directory(subject: str, path: str, facts: Facts) -> Finding:
     if fact.kind == "absent":
         return Finding(subject, True, f"{path}: made when it is needed")
     if fact.kind == "link":
-        cure = f"name the folder that it leads to as {subject} in rad.toml: the hooks follow no link there"
+        file = "rad.env beside the hooks" if subject == "RAD_KEPT" else "rad.toml"
+        cure = f"name the folder that it leads to as {subject} in {file}: the hooks follow no link there"
         return Finding(subject, False, f"{path}: a link", cure)
     if safe and subject in facts.closed:
         way = facts.closed[subject]

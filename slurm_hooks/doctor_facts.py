@@ -24,6 +24,7 @@ from estimator.methods import load_method
 from predictor import nvml
 from slurm_hooks.config import Config
 from slurm_hooks.doctor import COMMANDS, HOOKS, LUA_MODULES, Facts, FileFact, NodeFact
+from slurm_hooks.node.kept import Kept
 from slurm_hooks.search import take_path
 from slurm_hooks.slurm.commands import Runner, SlurmError, run
 
@@ -44,12 +45,16 @@ _TASK = {"PATH": os.defpath, "SLURM_JOB_GPUS": "0", "CUDA_MPS_PIPE_DIRECTORY": "
 _TASK_ANSWER = "unset CUDA_MPS_PIPE_DIRECTORY"
 
 
-def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("/")) -> Facts:
+def gather(
+    config: Config, path: Path, kept: Kept, unusable: str = "", runner: Runner = run, root: Path = Path("/")
+) -> Facts:
     """All facts of this machine.
 
     Args:
         config: names the paths and users to look at.
         path: the configuration's file.
+        kept: where this machine keeps a copy of it.
+        unusable: why `config` is that copy's; else empty.
         runner: starts Slurm's commands.
         root: folder below which Lua modules and systemd are looked for.
     """
@@ -61,7 +66,7 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
     )
     folder = _folder(settings.get("SLURM_CONF", ""), root)
     lua_version = _lua_version(settings.get("PluginDir", ""))
-    folders = (config.node.state_dir, config.node.spool_dir, config.mps.run_dir)
+    folders = (config.node.state_dir, config.node.spool_dir, config.mps.run_dir, kept.path)
     paths = (
         config.radd.socket,
         config.mps.control,
@@ -122,6 +127,8 @@ def gather(config: Config, path: Path, runner: Runner = run, root: Path = Path("
         read=read if (read := _said_to_hooks(settings, "RAD_CONFIG")) and not _is_same(path, read) else "",
         closed=_all_closed(config, path, folder, lua_modules.values(), users),
         changed=_changed_at(path) > _changed_at(Path(config.radd.socket)) > 0,
+        unusable=unusable,
+        kept=kept.path,
     )
 
 

@@ -38,6 +38,7 @@ def measure(place: Path, runs: int) -> dict[str, list[float]]:
     user = pwd.getpwnam("nobody")
     env = {
         "RAD_CONFIG": f"{place}/rad.toml",
+        "RAD_KEPT": f"{place}/kept",
         "RAD_PYTHON": sys.executable,
         "RAD_PATH": "/nowhere",  # no Slurm commands: the background process that sends records ends at once
         "SLURM_JOB_UID": str(user.pw_uid),

@@ -214,6 +214,7 @@ class Cluster:
         }
         if self.rad is not None:
             made["RAD_CONFIG"] = str(self.layout.rad_toml)
+            made["RAD_KEPT"] = str(self.layout.kept)
         return made
 
     def home(self, user: str) -> Path:

@@ -130,6 +130,7 @@ def _write_hooks(layout: Layout, rad: Rad) -> None:
     env = {
         MARKER: layout.directory,
         "RAD_CONFIG": layout.rad_toml,
+        "RAD_KEPT": layout.kept,
         "RAD_PYTHON": chosen.python,
         "PYTHONPATH": python_path(layout, rad, chosen),
     }

@@ -84,6 +84,11 @@ class Layout:
         return self.etc / "rad.toml"
 
     @property
+    def kept(self) -> Path:
+        """What the cluster's nodes keep of it."""
+        return self.directory / "kept"
+
+    @property
     def logs(self) -> Path:
         """One log file for each daemon."""
         return self.directory / "log"

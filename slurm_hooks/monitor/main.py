@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from slurm_hooks.config import Config, ConfigError, load
+from slurm_hooks.config import Config, ConfigError
 from slurm_hooks.daemon import CONFIG, HELP, begin
 from slurm_hooks.monitor import prometheus
 from slurm_hooks.monitor.choose import choose
@@ -24,6 +24,7 @@ from slurm_hooks.monitor.metrics import Backend, BackendError, Reading
 from slurm_hooks.monitor.sampler import Sampler
 from slurm_hooks.monitor.server import Page
 from slurm_hooks.node import mps
+from slurm_hooks.node.kept import Kept
 
 log = logging.getLogger("rad.monitor")
 
@@ -183,9 +184,12 @@ def main(path: Path, verbose: bool) -> None:
     """Measure this node's GPUs and the jobs on them; serve Prometheus."""
     begin(verbose=verbose)
     try:
-        config = load(path)
+        found = Kept.of(os.environ).read(path)
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
+    if found.problem:
+        log.warning("%s", found.problem)
+    config = found.config
     try:
         asyncio.run(serve(config, Daemon(config, lambda: choose(config.monitor))))
     except OSError as error:

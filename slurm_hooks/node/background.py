@@ -13,18 +13,27 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 
-from slurm_hooks.config import Config
+from slurm_hooks.config import Config, ConfigAbsentError
 from slurm_hooks.node import commands, context, mps, spool, state
 from slurm_hooks.node.context import Say
+from slurm_hooks.node.kept import Kept
 
 _OLD_NOTE_S = 120.0
 
 
 def hook(env: Mapping[str, str]) -> None:
     """What rad-spool.timer does."""
-    config = context.load(env)
+    kept = Kept.of(env)
+    try:
+        config = context.load("flush", env)
+    except ConfigAbsentError:
+        last = kept.last()  # RAD is switched off here: what it has begun is ended all the same
+        if last is None:
+            raise
+        config = last
     say = context.speaker(config, "flush")
     tidy(config, say)
+    kept.tidy()
     mps.revive(config.mps, say)
     spool.sweep(config.node, say)
     background(config, say, patient=False)

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from slurm_hooks import config as configuration
-from slurm_hooks.config import Config, Partition
+from slurm_hooks.config import Config, ConfigError, Partition
 from slurm_hooks.node import state
 from slurm_hooks.node.job import NodeJob, from_environment
+from slurm_hooks.node.kept import Kept, as_begun
 from slurm_hooks.record_text import printable
 
 Say = Callable[[str], None]
@@ -31,12 +32,14 @@ class Context:
         job: the job that slurmd tells of.
         partition: settings of its partition.
         config: all settings.
+        kept: what the node keeps of them.
         say: writes a line to the node's log.
     """
 
     job: NodeJob
     partition: Partition
     config: Config
+    kept: Kept
     say: Say
 
     @property
@@ -81,13 +84,24 @@ def task_note_path(config: Config, job: int) -> str:
     return f"{config.node.state_dir}/{job}.task.json"
 
 
-def load(env: Mapping[str, str]) -> Config:
-    """The site's configuration.
+def rad_toml(env: Mapping[str, str]) -> Path:
+    """Where the site's configuration lies."""
+    return Path(env.get("RAD_CONFIG") or configuration.DEFAULT_PATH)
+
+
+def load(hook: str, env: Mapping[str, str]) -> Config:
+    """The site's configuration, of which a copy is kept; where it cannot be used the copy, and the log says so.
 
     Raises:
-        ConfigError: if it cannot be used.
+        ConfigAbsentError: if there is none.
+        ConfigError: if it cannot be used, and nothing was kept.
     """
-    return configuration.load(Path(env.get("RAD_CONFIG") or configuration.DEFAULT_PATH))
+    kept = Kept.of(env)
+    found = kept.read(rad_toml(env))
+    problem = found.problem if found.text is None else kept.keep(found.text)
+    if kept.is_news(problem):
+        speaker(found.config, hook)(problem)
+    return found.config
 
 
 def of_job(hook: str, env: Mapping[str, str]) -> Context | None:
@@ -99,11 +113,20 @@ def of_job(hook: str, env: Mapping[str, str]) -> Context | None:
     job = from_environment(env)
     if job is None or not job.gpus:
         return None
-    config = load(env)
+    kept = Kept.of(env)
+    begun = kept.begun(job.id) if hook == "epilog" else None
+    try:
+        config = load(hook, env)
+    except ConfigError:
+        last = kept.last() if begun is not None else None  # RAD was switched off here while the job ran
+        if last is None:
+            raise
+        config = last
+    config = as_begun(config, begun) if begun is not None else config
     partition = config.partition(job.partition)
     if job.share is not None and (partition is None or partition.method == "off") and _moved(hook, job, config):
         partition = config.defaults
-    return Context(job, partition, config, speaker(config, f"{hook}: job {job.id}")) if partition else None
+    return Context(job, partition, config, kept, speaker(config, f"{hook}: job {job.id}")) if partition else None
 
 
 def _moved(hook: str, job: NodeJob, config: Config) -> bool:

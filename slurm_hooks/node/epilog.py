@@ -86,7 +86,8 @@ def end(scene: Context) -> None:
     _close(scene, run, note, counted.evidence, server)
     # By the note rad-spool.timer finds a job that has gone and still uses MPS.
     sharedlogs.forget(scene)
-    paths = [scene.task_note, counters.path(scene.config.node.state_dir, job.id), *([scene.note] if left else [])]
+    paths = [scene.task_note, counters.path(scene.config.node.state_dir, job.id)]
+    paths += [scene.note, scene.kept.of_job(job.id)] if left else []
     for path in paths:
         state.remove(path)
 

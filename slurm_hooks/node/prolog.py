@@ -1,6 +1,7 @@
 """Prolog: note how things are when a run starts, and put the MPS daemon of the job's GPU in place.
 
-Touches the state folder, the ends of the job's logs (as its user) and, through `mps`, the GPU's daemon.
+Touches the state folder and the one of `kept`, the ends of the job's logs (as its user) and, through `mps`, the GPU's
+daemon.
 """
 
 from __future__ import annotations
@@ -51,6 +52,10 @@ def start(scene: Context) -> None:
         "logs": [dataclasses.asdict(mark) for mark in marks],
     }
     state.write(scene.note, note)
+    try:
+        scene.kept.begin(job.id, scene.config)
+    except (state.StateError, OSError) as error:
+        scene.say(f"a change of [node] or [mps] in rad.toml would take its MPS away: {error}")
     task: dict[str, Any] = {"share": job.share}
     if scene.partition.method == "mps" and job.gpu is not None and job.share is not None and job.share < WHOLE_GPU:
         task.update(_join(scene, job.gpu, job.share))

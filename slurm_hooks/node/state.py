@@ -56,11 +56,16 @@ def _others_can_change(about: os.stat_result) -> bool:
 
 
 def write(path: str, data: Any, mode: int = 0o600, *, durable: bool = False) -> None:
-    """Put `data` as JSON into a file: whoever reads it meets the old text or the new.
+    """Put `data`, which JSON can hold, into a file as `write_bytes` does."""
+    write_bytes(path, json.dumps(data).encode(), mode, durable=durable)  # several times as fast as dump()
+
+
+def write_bytes(path: str, data: bytes, mode: int = 0o600, *, durable: bool = False) -> None:
+    """Put `data` into a file: whoever reads it meets the old text or the new.
 
     Args:
         path: the file.
-        data: what JSON can hold.
+        data: all that it is to hold.
         mode: its permissions.
         durable: wait until the disk has it, so that it outlives a crash of the machine. What is only of use until
             the next boot need not.
@@ -68,9 +73,9 @@ def write(path: str, data: Any, mode: int = 0o600, *, durable: bool = False) -> 
     aside = f"{path}.{os.getpid()}.new"
     file = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
-        with os.fdopen(file, "w", encoding="utf-8") as out:
+        with os.fdopen(file, "wb") as out:
             os.fchmod(out.fileno(), mode)
-            out.write(json.dumps(data))  # several times as fast as dump()
+            out.write(data)
             out.flush()
             if durable:
                 os.fsync(out.fileno())

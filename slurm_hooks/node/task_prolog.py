@@ -13,6 +13,7 @@ from typing import Any
 
 from slurm_hooks.config import Config, ConfigError
 from slurm_hooks.node import context, state
+from slurm_hooks.node.kept import Kept
 
 FULL = 100
 # What sbatch leaves for each srun in the script: it would ask for GPUs in a job that holds shares of one.
@@ -32,7 +33,7 @@ def hook(env: Mapping[str, str]) -> None:
     """Slurm's TaskProlog."""
     task, attached = None, {}
     if env.get("SLURM_JOB_ID", "").isdigit():
-        config = _config(env)
+        config = _config(env, int(env["SLURM_JOB_ID"]))
         task = state.read(context.task_note_path(config, int(env["SLURM_JOB_ID"])))
         if task and _may_be_attached(task, env):
             attached = of_attached(int(env["SLURM_JOB_ID"]), config.node.command_timeout_s)
@@ -53,10 +54,14 @@ def _may_be_attached(task: Mapping[str, Any], env: Mapping[str, str]) -> bool:
     return env.get("CUDA_MPS_PIPE_DIRECTORY") != str(task["pipe"])
 
 
-def _config(env: Mapping[str, str]) -> Config:
-    """The site's configuration; RAD's defaults where it cannot be used: the job's steps must start all the same."""
+def _config(env: Mapping[str, str], job: int) -> Config:
+    """By what the job's Prolog went; else the site's configuration, or RAD's defaults: steps must start in any case."""
+    kept = Kept.of(env)
+    begun = kept.begun(job)
+    if begun is not None:
+        return begun
     try:
-        return context.load(env)
+        return kept.read(context.rad_toml(env)).config
     except ConfigError:
         return Config()
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 from typing import get_args
 
 import click
 
 from slurm_hooks import doctor as judge
+from slurm_hooks.config import Config, ConfigError
 from slurm_hooks.doctor_facts import gather
+from slurm_hooks.node.kept import Kept
 from slurm_hooks.radctl.main import Site
 from slurm_hooks.radctl.options import JSON, examples
 
@@ -27,8 +30,9 @@ def doctor(site: Site, role: judge.Role | None, as_json: bool) -> None:
     Without ROLE: what Slurm says this machine is. Run it as root: other users do not see everything. Exit code 1 if
     anything is lacking.
     """
-    config = site.load()
-    facts = gather(config, site.path)
+    kept = Kept.of(os.environ)
+    config, unusable = _config(site, kept)
+    facts = gather(config, site.path, kept, unusable)
     findings = {part: judge.examine(part, facts, config) for part in ([role] if role else judge.roles_of(facts))}
     lacks = any(finding.needed and not finding.ok for several in findings.values() for finding in several)
     if as_json:
@@ -39,6 +43,15 @@ def doctor(site: Site, role: judge.Role | None, as_json: bool) -> None:
             for finding in several:
                 _show(finding)
     sys.exit(1 if lacks else 0)
+
+
+def _config(site: Site, kept: Kept) -> tuple[Config, str]:
+    """The configuration by which this machine goes, and why, if it is not what rad.toml says now."""
+    try:
+        found = kept.read(site.path)
+    except ConfigError:
+        return site.load(), ""  # which says what is wrong, or takes defaults where there is none
+    return found.config, found.problem
 
 
 def _show(finding: judge.Finding) -> None:

@@ -26,6 +26,7 @@ from predictor import nvml
 from slurm_hooks import doctor, doctor_facts
 from slurm_hooks.config import Config, EstimatorSettings, Mps, Node, Partition, PredictorSettings, Radd
 from slurm_hooks.doctor import COMMANDS, LUA_MODULES, Facts, FileFact, Finding, NodeFact, Role, examine, roles_of
+from slurm_hooks.node.kept import Kept
 from slurm_hooks.radctl import doctor as command
 from slurm_hooks.radctl.main import cli
 from slurm_hooks.slurm.commands import SlurmError
@@ -37,6 +38,7 @@ PARTITION_TEXT = """PartitionName=gpu AllowGroups=ALL PreemptMode=REQUEUE TRESBi
 PartitionName=cpu AllowGroups=ALL PreemptMode=OFF OverSubscribe=EXCLUSIVE
 """
 
+KEPT = Kept("/nowhere/kept")
 CONFIG = Config(partitions={"gpu": Partition(gpu_model="h200")})
 HOOK = 'local ok, rad = pcall(require, "rad"); if ok then rad.wrap() end\n'
 GRES_CONF = "Name=gpu Type=g0 File=/dev/nvidia0\nName=mps Type=g0 Count=100 File=/dev/nvidia0 Flags=all_sharing\n"
@@ -72,6 +74,7 @@ WELL = Facts(
         "/run/rad/jobs": FOLDER,
         "/run/rad/mps": FOLDER,
         "/var/spool/rad": FileFact("directory", 0o700, 0, 0),
+        "/var/cache/rad": FOLDER,
         "/usr/bin/nvidia-cuda-mps-control": SCRIPT,
         "/usr/bin/nvidia-smi": SCRIPT,
         "rad.toml": FileFact("file", 0o644, 0, 0),
@@ -83,6 +86,7 @@ WELL = Facts(
     radd_user="rad",
     radd_rights="Operator",
     monitor_error="",
+    kept="/var/cache/rad",
     gpus=4,
     programs={name: f"/usr/bin/{name}" for name in COMMANDS},
     host="vm",
@@ -371,6 +375,8 @@ def test_slurm_down() -> None:
         ({"task_prolog": "RAD does not answer"}, "TaskProlog", "as a user runs it: RAD does not answer"),
         ({"closed": {"[node] state_dir": "/run/rad"}}, "[node] state_dir", "/run/rad: users cannot enter it"),
         ({"closed": {"[mps] run_dir": "/run/rad/mps"}}, "[mps] run_dir", "/run/rad/mps: users cannot enter it"),
+        (_file("/var/cache/rad", FileFact("directory", 0o757, 0, 0)), "RAD_KEPT", "of user 0 with mode 757"),
+        ({"unusable": "this node goes on with a copy"}, "rad.toml", "this node goes on with a copy"),
         ({"closed": {"cli_filter.lua": "/etc/slurm"}}, "cli_filter.lua", "/etc/slurm: not to be read"),
         ({"lua_modules": {**WELL.lua_modules, "rad_step": ""}}, "Lua module rad", "not found: rad_step"),
         ({"gres_conf": "Name=mps Type=g0 Count=100\n"}, "gres.conf", "Name=mps Type=g0 Count=100"),
@@ -636,12 +642,12 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
         server.listen()
         radd = threading.Thread(target=_end_one, args=(server,))
         radd.start()
-        facts = doctor_facts.gather(config, toml, run, tmp_path)
+        facts = doctor_facts.gather(config, toml, KEPT, runner=run, root=tmp_path)
         radd.join()
     assert facts.slurm_error == facts.slurmdbd_error == ""
     assert not facts.changed
     os.utime(toml, (2**32, 2**32))
-    assert doctor_facts.gather(config, toml, run, tmp_path).changed
+    assert doctor_facts.gather(config, toml, KEPT, runner=run, root=tmp_path).changed
     assert facts.partitions == {"gpu", "cpu"}
     assert facts.preempted == {"gpu"}
     assert facts.whole == {"cpu"}
@@ -662,7 +668,9 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     assert facts.users == {}
     assert facts.radd_error == ""
     assert (facts.radd_user, facts.radd_rights) == ("root", "Administrator")
-    assert doctor_facts.gather(config, toml, run, tmp_path).radd_error == f"{path}: Connection refused"
+    assert (
+        doctor_facts.gather(config, toml, KEPT, runner=run, root=tmp_path).radd_error == f"{path}: Connection refused"
+    )
 
 
 def test_a_slurmdbd_that_hangs_is_asked_once(tmp_path: Path) -> None:
@@ -676,7 +684,9 @@ def test_a_slurmdbd_that_hangs_is_asked_once(tmp_path: Path) -> None:
 
     there = tmp_path / "radd.sock"
     there.touch()  # radd's user has rights to ask for
-    facts = doctor_facts.gather(Config(radd=Radd(socket=str(there))), tmp_path / "rad.toml", run, tmp_path)
+    facts = doctor_facts.gather(
+        Config(radd=Radd(socket=str(there))), tmp_path / "rad.toml", KEPT, runner=run, root=tmp_path
+    )
     assert (facts.slurmdbd_error, asked) == ("no answer within 20 s", ["cluster"])
     assert (facts.radd_rights, facts.limits, facts.least) == (None, {}, {})
 
@@ -713,12 +723,12 @@ def test_which_configuration_the_hooks_read(tmp_path: Path, monkeypatch: pytest.
     def run(command: Sequence[str], timeout_s: float) -> str:
         return f"Prolog = {tmp_path}/prolog.sh\n" if command[2] == "config" else ""
 
-    assert doctor_facts.gather(Config(), toml, run, tmp_path).read == ""
+    assert doctor_facts.gather(Config(), toml, KEPT, runner=run, root=tmp_path).read == ""
     (tmp_path / "rad.env").write_text(f"RAD_PYTHON=/a/python\nRAD_CONFIG={link}\n")
-    assert doctor_facts.gather(Config(), toml, run, tmp_path).read == ""
-    assert doctor_facts.gather(Config(), tmp_path / "other.toml", run, tmp_path).read == str(link)
+    assert doctor_facts.gather(Config(), toml, KEPT, runner=run, root=tmp_path).read == ""
+    assert doctor_facts.gather(Config(), tmp_path / "other.toml", KEPT, runner=run, root=tmp_path).read == str(link)
     (tmp_path / "rad.env").write_text(f"OURS={tmp_path}\nRAD_CONFIG=$OURS/rad.toml\n")
-    assert doctor_facts.gather(Config(), toml, run, tmp_path).read == ""
+    assert doctor_facts.gather(Config(), toml, KEPT, runner=run, root=tmp_path).read == ""
 
 
 def test_facts_without_slurm(tmp_path: Path) -> None:
@@ -726,7 +736,7 @@ def test_facts_without_slurm(tmp_path: Path) -> None:
         raise SlurmError("scontrol: Unable to contact slurm controller")
 
     config = Config(radd=Radd(socket=str(tmp_path / "none"), slurm_user="root"))
-    facts = doctor_facts.gather(config, tmp_path / "rad.toml", run, tmp_path)
+    facts = doctor_facts.gather(config, tmp_path / "rad.toml", KEPT, runner=run, root=tmp_path)
     assert not facts.changed
     assert facts.slurm_error == facts.slurmdbd_error == "scontrol: Unable to contact slurm controller"
     assert (facts.settings, facts.nodes, facts.gres_conf, facts.lua_version) == ({}, (), None, "")
@@ -765,6 +775,7 @@ def test_what_users_cannot_read(open_folder: Path) -> None:
     assert doctor_facts._closed(circle, os.geteuid()) == ""
     finding = _only("node", closed={"rad.toml": "/etc/rad"})
     assert (finding.subject, finding.found) == ("rad.toml", "/etc/rad: not for everybody to read")
+    assert not finding.needed
     assert "chmod o+rX /etc/rad" in finding.cure
 
 
@@ -859,9 +870,9 @@ def test_no_configuration_at_all(role: Role, tmp_path: Path) -> None:
         raise SlurmError(f"{argv[0]} {timeout_s}")
 
     toml = tmp_path / "rad.toml"
-    assert doctor_facts.gather(Config(), toml, run, tmp_path).absent == str(toml)
+    assert doctor_facts.gather(Config(), toml, KEPT, runner=run, root=tmp_path).absent == str(toml)
     toml.touch()
-    assert doctor_facts.gather(Config(), toml, run, tmp_path).absent == ""
+    assert doctor_facts.gather(Config(), toml, KEPT, runner=run, root=tmp_path).absent == ""
 
 
 def test_partitions_that_give_whole_nodes() -> None:
@@ -886,6 +897,30 @@ def test_jobs_for_whole_gpus_beside_those_that_share(version: str) -> None:
     assert "in gpu they may start on a GPU that others share" in finding.found
     nobody_shares = Config(partitions={"gpu": Partition(gpu_model="h200", method="off")})
     assert not _problems("controller", dataclasses.replace(WELL, **_setting("SLURM_VERSION", version)), nobody_shares)
+
+
+def test_a_configuration_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Config] = []
+
+    def gather(config: Config, path: Path, kept: Kept, unusable: str) -> Facts:
+        asked.append(config)
+        return dataclasses.replace(WELL, unusable=unusable, kept=kept.path)
+
+    monkeypatch.setattr(command, "gather", gather)
+    monkeypatch.setenv("RAD_KEPT", f"{tmp_path}/kept")
+    toml, kept = tmp_path / "rad.toml", Kept(f"{tmp_path}/kept")
+    toml.write_text("[")
+    shown = CliRunner().invoke(cli, ["--config", str(toml), "doctor"])
+    assert (shown.exit_code, shown.output) == (2, f"radctl: {toml}: not TOML: {shown.output.partition('TOML: ')[2]}")
+    kept.keep(b"[partitions.gpu]\ngpu_model = 'h200'\n")
+    shown = CliRunner().invoke(cli, ["--config", str(toml), "doctor"])
+    assert shown.exit_code == 1
+    assert shown.output.count("goes on with") == shown.output.count("rad.toml of 2") == 2
+    assert "until then radd does not start anew" in shown.output
+    assert "jobs are served by the copy until then" in shown.output
+    assert [list(config.partitions) for config in asked] == [["gpu"]]
+    link = _file("/var/cache/rad", FileFact("link", 0o777, 0, 0))
+    assert "as RAD_KEPT in rad.env beside the hooks" in _only("node", **link).cure
 
 
 def test_a_configuration_that_radd_has_not_read() -> None:
@@ -968,7 +1003,7 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: Facts, args: list[str], code: int) -> None:
     path = tmp_path / "rad.toml"
     path.write_text("[partitions.gpu]\ngpu_model = 'h200'\n")
-    monkeypatch.setattr(command, "gather", lambda config, path: facts)
+    monkeypatch.setattr(command, "gather", lambda *_: facts)
     shown = CliRunner().invoke(cli, ["--config", str(path), "doctor", *args])
     assert shown.exit_code == code
     assert "  ok       Slurm                    version 24.11.5\n" in shown.output

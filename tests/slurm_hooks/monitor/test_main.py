@@ -28,6 +28,7 @@ from slurm_hooks.monitor.main import Daemon, main, serve
 from slurm_hooks.monitor.metrics import Backend, BackendError
 from slurm_hooks.monitor.nvml import NvmlBackend
 from slurm_hooks.node import mps
+from slurm_hooks.node.kept import Kept
 
 ROOT = Path(__file__).parents[3]
 
@@ -207,6 +208,26 @@ def test_wrong_settings_and_a_port_that_is_taken(tmp_path: Path) -> None:
         path.write_text(f'[monitor]\nport = {one.getsockname()[1]}\n[node]\nstate_dir = "{tmp_path}/jobs"\n')
         result = CliRunner().invoke(main, ["--config", str(path)])
     assert result.exit_code == 1 and "see [monitor] listen and port" in result.output
+
+
+def test_it_goes_by_the_last_configuration_that_could_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept, path = Kept(f"{tmp_path}/kept"), tmp_path / "rad.toml"
+    kept.keep(b"[monitor]\nport = 4711\n")
+    monkeypatch.setenv("RAD_KEPT", kept.path)
+    served: list[Config] = []
+
+    async def serve(config: Config, daemon: Daemon) -> None:
+        served.append(config)
+
+    monkeypatch.setattr(module, "serve", serve)
+    path.write_text("[monitor]\nport = 0\n")
+    assert CliRunner().invoke(main, ["--config", str(path)]).exit_code == 0
+    assert [config.monitor.port for config in served] == [4711]
+    assert f"this node goes on with {kept.copy} of " in caplog.text
+    path.unlink()
+    assert CliRunner().invoke(main, ["--config", str(path)]).exit_code == 1
 
 
 def test_it_serves_what_it_sees_until_it_is_told_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

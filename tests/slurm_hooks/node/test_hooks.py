@@ -28,6 +28,7 @@ from slurm_hooks.monitor import counters
 from slurm_hooks.monitor.counters import Account
 from slurm_hooks.node import background, commands, context, evidence, logs, main, mps, spool, state, task_prolog
 from slurm_hooks.node.asuser import as_user
+from slurm_hooks.node.kept import Kept
 from slurm_hooks.records import Record, Run, decode, merge
 from tests.slurm_hooks.node import standins
 from tests.slurm_hooks.node.conftest import OTHER_UID, UID, FakeSlurm, end_row, kill_all, log_row, processes_with, shown
@@ -71,7 +72,13 @@ class Site:
         self.write()
 
     def _exports(self, programs: Path) -> str:
-        return f"export RAD_CONFIG={self.place}/rad.toml RAD_PYTHON={self.python} RAD_PATH={programs}:/usr/bin:/bin\n"
+        said = " ".join(f"{name}={value}" for name, value in self.rad_env.items())
+        return f"export {said} RAD_PYTHON={self.python} RAD_PATH={programs}:/usr/bin:/bin\n"
+
+    @property
+    def rad_env(self) -> dict[str, str]:
+        """Where the hooks find the configuration, and what the node keeps of it."""
+        return {"RAD_CONFIG": f"{self.place}/rad.toml", "RAD_KEPT": f"{self.place}/kept"}
 
     def write(self) -> None:
         """Write rad.toml."""
@@ -100,7 +107,7 @@ class Site:
     def run(self, hook: str, **more: str) -> None:
         """Run a hook within this process."""
         module: Any = importlib.import_module(f"slurm_hooks.node.{hook}")
-        module.hook({**self.env(**more), "RAD_CONFIG": f"{self.place}/rad.toml"})
+        module.hook({**self.env(**more), **self.rad_env})
 
     def start(self, hook: str, **more: str) -> str:
         """Start a hook as slurmd does; what it printed."""
@@ -135,7 +142,7 @@ class Site:
 
     def waiting(self) -> dict[str, Run]:
         """Outcomes that wait for slurmdbd."""
-        config = context.load({"RAD_CONFIG": f"{self.place}/rad.toml"})
+        config = context.load("test", self.rad_env)
         return {Path(item.path).name: item.run for item in spool.items(config.node)}
 
     def notes(self) -> list[str]:
@@ -174,6 +181,8 @@ def site(
     # A hook within this process leaves nothing behind; those that are started do.
     monkeypatch.setattr(background, "detach", lambda _: None)
     made = Site(place, home, programs, slurm, checkout)
+    for name, value in made.rad_env.items():
+        monkeypatch.setenv(name, value)
     yield made
     kill_all(str(place))
 
@@ -1099,7 +1108,7 @@ def test_what_keeps_a_job_from_mps_costs_it_only_its_cap(
         _fill(f"{mps_site.place}/mps/", monkeypatch)
     else:
         monkeypatch.setattr(mps, "_start", lambda *_: signal.raise_signal(signal.SIGTERM))
-    for name, value in mps_site.env(RAD_CONFIG=f"{mps_site.place}/rad.toml", **COMMON).items():
+    for name, value in mps_site.env(**COMMON).items():
         monkeypatch.setenv(name, value)
     assert main.main(["main.py", "prolog"]) == 0
     assert f"no MPS: {'[Errno 28] No space left on device' if how == 'full' else 'its time is up'}" in mps_site.said
@@ -1303,18 +1312,108 @@ def test_a_task_outside_any_job(site: Site) -> None:
 
 
 @pytest.mark.parametrize("config", ["[nothing", "[node]\nstate_dir = 3\n", None])
-def test_a_configuration_that_cannot_be_used(site: Site, config: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configuration_of_which_none_was_ever_read(
+    site: Site, config: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (site.place / "rad.toml").unlink() if config is None else (site.place / "rad.toml").write_text(config)
     assert site.task() == []
     said: list[tuple[str, str]] = []
     monkeypatch.setattr(context, "_log", lambda path, line: said.append((path, line)))
-    for name, value in {**site.env(), "RAD_CONFIG": f"{site.place}/rad.toml"}.items():
+    for name, value in site.env().items():
         monkeypatch.setenv(name, value)
     for hook in ("prolog", "epilog", "flush"):
         assert main.main(["main.py", hook]) == 0
         path, line = said.pop()
         assert path == Config().node.log
-        assert line.startswith(f"{hook}: ConfigError: {site.place}/rad.toml: ")
+        kind = "ConfigAbsentError" if config is None else "ConfigError"
+        assert line.startswith(f"{hook}: {kind}: RAD does nothing on this node")
+        assert f": {site.place}/rad.toml: " in line
+
+
+def _broken(site: Site, how: str) -> None:
+    """Make rad.toml one that cannot be used."""
+    rad_toml = site.place / "rad.toml"
+    if how == "a folder":
+        rad_toml.unlink()
+        rad_toml.mkdir()
+    elif how == "a link to nowhere":
+        rad_toml.unlink()
+        rad_toml.symlink_to("/nowhere/rad.toml")
+    else:
+        rad_toml.write_bytes({"no TOML": b"[mps", "a wrong key": b"[mps]\nuser = 'multi'\n"}.get(how, b"#" * 2**20 * 2))
+
+
+@pytest.mark.parametrize("how", ["no TOML", "a wrong key", "a folder", "a link to nowhere", "too long"])
+def test_a_node_goes_on_with_the_last_configuration_that_it_could_use(mps_site: Site, how: str) -> None:
+    mps_site.start("prolog", SLURM_JOB_ID="6")
+    before = [line.replace("/6.", "/7.") for line in mps_site.task({"SLURM_JOB_ID": "6"})]
+    _broken(mps_site, how)
+    mps_site.start("epilog", SLURM_JOB_ID="6", SLURM_JOB_EXIT_CODE2="0:0")
+    mps_site.start("prolog")
+    assert mps_site.task() == before
+    assert f"export CUDA_MPS_PIPE_DIRECTORY={mps_site.place}/mps/g2/u{UID}/pipe" in before
+    assert "export CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=23961M" in before
+    mps_site.start("epilog", SLURM_JOB_EXIT_CODE2="0:0")
+    [said] = mps_site.said.splitlines()  # once, not for each job
+    goes_on = f"this node goes on with {mps_site.place}/kept/rad.toml of 2"
+    assert f"epilog: {goes_on}" in said
+    assert f", as rad.toml cannot be used (see radctl config check): {mps_site.place}/rad.toml: " in said
+    assert mps_site.notes() == []
+    assert sorted(path.name for path in (mps_site.place / "kept").iterdir()) == [".told", "rad.toml"]
+
+
+def test_what_a_jobs_prolog_went_by_holds_for_its_tasks_and_its_epilog(mps_site: Site) -> None:
+    mps_site.start("prolog")
+    before = mps_site.task()
+    mps_site.settings["mps"]["run_dir"] = f"{mps_site.place}/mps2"
+    mps_site.settings["node"]["state_dir"] = f"{mps_site.place}/jobs2"
+    mps_site.write()
+    mps_site.start("prolog", SLURM_JOB_ID="8")
+    assert mps_site.task() == before
+    assert f"export CUDA_MPS_PIPE_DIRECTORY={mps_site.place}/mps/g2/u{UID}/pipe" in before
+    later = f"export CUDA_MPS_PIPE_DIRECTORY={mps_site.place}/mps2/g2/u{UID}/pipe"
+    assert later in mps_site.task({"SLURM_JOB_ID": "8"})
+    mps_site.start("epilog", SLURM_JOB_EXIT_CODE2="0:0")
+    assert mps_site.notes() == []
+    _wait(lambda: not processes_with(f"CUDA_MPS_PIPE_DIRECTORY={mps_site.place}/mps/g2/u{UID}/pipe"))
+    assert processes_with(f"CUDA_MPS_PIPE_DIRECTORY={mps_site.place}/mps2/g2/u{UID}/pipe")
+    assert mps_site.said == ""
+
+
+def test_tasks_are_given_mps_though_users_cannot_read_the_configuration(mps_site: Site) -> None:
+    (mps_site.place / "rad.toml").chmod(0o600)
+    mps_site.start("prolog")
+    assert f"export CUDA_MPS_PIPE_DIRECTORY={mps_site.place}/mps/g2/u{UID}/pipe" in mps_site.task()
+    assert (mps_site.place / "kept" / "rad.toml").stat().st_mode & 0o077 == 0  # nor the copy of it
+    folder = (mps_site.place / "kept").stat()
+    assert (folder.st_uid, folder.st_mode & 0o777) == (os.geteuid(), 0o755)
+
+
+def test_no_configuration_switches_rad_off_and_what_it_has_begun_is_ended(mps_site: Site) -> None:
+    mps_site.start("prolog")
+    (mps_site.place / "rad.toml").unlink()
+    mps_site.start("prolog", SLURM_JOB_ID="8")
+    assert mps_site.notes() == ["7.json", "7.task.json"]
+    assert mps_site.task({"SLURM_JOB_ID": "8"}) == []
+    assert f"export CUDA_MPS_PIPE_DIRECTORY={mps_site.place}/mps/g2/u{UID}/pipe" in mps_site.task()
+    mps_site.start("epilog", SLURM_JOB_EXIT_CODE2="0:0")
+    assert mps_site.notes() == []
+    _wait(lambda: not processes_with(f"{mps_site.place}/mps/g2/u{UID}/pipe"))
+    [kept] = spool.items(Kept(f"{mps_site.place}/kept").last().node)  # type: ignore[union-attr]
+    assert kept.run.outcome == "completed"
+
+
+def test_a_node_that_can_keep_nothing_serves_its_jobs_and_says_so(mps_site: Site) -> None:
+    (mps_site.place / "kept").touch()
+    for job in ("7", "8"):
+        mps_site.start("prolog", SLURM_JOB_ID=job)
+        pipe = f"{mps_site.place}/mps/g2/u{UID}/pipe"
+        assert f"export CUDA_MPS_PIPE_DIRECTORY={pipe}" in mps_site.task({"SLURM_JOB_ID": job})
+        mps_site.start("epilog", SLURM_JOB_ID=job, SLURM_JOB_EXIT_CODE2="0:0")
+    assert "prolog: no copy of rad.toml is kept, so jobs get neither MPS nor caps while it cannot be used" in (
+        mps_site.said
+    )
+    assert mps_site.notes() == []
 
 
 def test_not_even_the_log(site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -1342,7 +1441,7 @@ def test_an_epilog_whose_time_is_up_keeps_the_outcome_and_says_so(
     kept = spool.put
     monkeypatch.setattr(spool, "put", put)
     monkeypatch.setattr(module, name, lambda *_: signal.raise_signal(signal.SIGTERM))
-    for key, value in site.env(SLURM_JOB_EXIT_CODE2="1:0", RAD_CONFIG=f"{site.place}/rad.toml").items():
+    for key, value in site.env(SLURM_JOB_EXIT_CODE2="1:0").items():
         monkeypatch.setenv(key, value)
     before = signal.getsignal(signal.SIGTERM)
     assert main.main(["main.py", "epilog"]) == 0
@@ -1355,7 +1454,7 @@ def test_an_epilog_whose_time_is_up_keeps_the_outcome_and_says_so(
 def test_an_epilog_whose_time_a_daemon_has_taken_keeps_the_outcome(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.run("prolog")
     monkeypatch.setattr(mps, "leave", lambda *_: signal.raise_signal(signal.SIGTERM))
-    for key, value in site.env(SLURM_JOB_EXIT_CODE2="0:0", RAD_CONFIG=f"{site.place}/rad.toml").items():
+    for key, value in site.env(SLURM_JOB_EXIT_CODE2="0:0").items():
         monkeypatch.setenv(key, value)
     assert main.main(["main.py", "epilog"]) == 0
     assert "its use of MPS stays noted until rad-spool.timer looks: its time is up\n" in site.said
@@ -1511,7 +1610,7 @@ def test_a_wrong_command_line(argv: list[str], capsys: pytest.CaptureFixture[str
 
 
 def _config(site: Site) -> Any:
-    return context.load({"RAD_CONFIG": f"{site.place}/rad.toml"})
+    return context.load("test", site.rad_env)
 
 
 def test_jobs_that_went_without_an_epilog(mps_site: Site) -> None:
@@ -1581,7 +1680,6 @@ def test_the_timer_starts_dead_daemons_anew(mps_site: Site, monkeypatch: pytest.
     pipe = f"CUDA_MPS_PIPE_DIRECTORY={mps_site.place}/mps/g2/u{UID}/pipe"
     [daemon] = processes_with(pipe)
     os.kill(daemon, signal.SIGKILL)
-    monkeypatch.setenv("RAD_CONFIG", f"{mps_site.place}/rad.toml")
     main.main(["main.py", "flush"])
     assert "flush: job 7: its MPS daemon was gone and is started anew" in mps_site.said
     [now] = processes_with(pipe)
@@ -1601,7 +1699,6 @@ def test_the_timer_waits_neither_for_slurmdbd_nor_for_who_does(mps_site: Site, m
     mps_site.run("prolog")
     spool.put(config.node, 7, 0, Run(outcome="completed"))
     mps_site.slurm.trouble("sacct", 1, "slurmdbd is down\n")
-    monkeypatch.setenv("RAD_CONFIG", f"{mps_site.place}/rad.toml")
     monkeypatch.setattr(spool, "_pause", lambda *_: pytest.fail("it waits"))
     main.main(["main.py", "flush"])
     assert "flush: exit status 1: slurmdbd is down" in mps_site.said
@@ -1612,6 +1709,18 @@ def test_the_timer_waits_neither_for_slurmdbd_nor_for_who_does(mps_site: Site, m
 
 def test_nothing_to_tidy(site: Site) -> None:
     background.tidy(_config(site), pytest.fail)
+
+
+def test_the_timer_ends_what_was_begun_before_rad_was_switched_off(mps_site: Site) -> None:
+    mps_site.run("prolog")
+    for path in (mps_site.place / "jobs" / "7.json", mps_site.place / "kept" / "7.json"):
+        os.utime(path, (0, 0))
+    (mps_site.place / "rad.toml").unlink()
+    assert main.main(["main.py", "flush"]) == 0
+    assert "flush: job 7 has gone without an Epilog" in mps_site.said
+    assert mps_site.notes() == []
+    assert not (mps_site.place / "kept" / "7.json").exists()
+    assert not processes_with(f"CUDA_MPS_PIPE_DIRECTORY={mps_site.place}/mps/g2/u{UID}/pipe")
 
 
 def test_the_timer_sends_what_was_left_over(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1627,7 +1736,6 @@ def test_the_timer_sends_what_was_left_over(site: Site, monkeypatch: pytest.Monk
         path.touch()
         os.utime(path, (0, 0))
     site.slurm.rows(f"7|7|COMPLETED|{int(time.time()) - 1}|{int(time.time())}|{merge('', RECORD)}")
-    monkeypatch.setenv("RAD_CONFIG", f"{site.place}/rad.toml")
     assert main.main(["main.py", "flush"]) == 0
     assert site.waiting() == {}
     assert not any(path.exists() for path in left)
@@ -1635,15 +1743,12 @@ def test_the_timer_sends_what_was_left_over(site: Site, monkeypatch: pytest.Monk
 
 
 _SECOND = """
+import pathlib
 import sys
-from scripts.devcluster.interpreter import closed, for_everybody
-from slurm_hooks import doctor_facts
-from slurm_hooks.config import Config, Node
-from slurm_hooks.monitor import counters
-from slurm_hooks.monitor.counters import Account
-from slurm_hooks.node import background, context, spool
+from slurm_hooks import config
+from slurm_hooks.node import background, spool
 spool.send_all = lambda *_: open(sys.argv[2], "w").close()
-background.background(context.load({"RAD_CONFIG": sys.argv[1]}), print)
+background.background(config.load(pathlib.Path(sys.argv[1])), print)
 """
 
 
