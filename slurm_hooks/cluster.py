@@ -79,6 +79,8 @@ class Node:
         threads: processors of one of its cores, which Slurm gives away together.
         owner: the only user whose jobs it takes now, or the empty string.
         idle: whether no job holds any of its processors.
+        several: device types of its GPUs that cannot be told apart: those of which it has several, and the empty string
+            where it has some without a type.
     """
 
     name: str
@@ -96,6 +98,12 @@ class Node:
     owner: str = ""
     idle: bool = True
     whole: tuple[Gpu, ...] = ()
+    several: frozenset[str] = frozenset()
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether it has GPUs beside its MIG instances."""
+        return bool(self.gpus or self.whole or self.several)
 
 
 @dataclass(frozen=True)

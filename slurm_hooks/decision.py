@@ -207,6 +207,9 @@ def _by_policy(view: ClusterView, need: Need, policy: str, last: tuple[str, str]
     gpu = choose(view, need, policy, last)
     if gpu is not None:
         return _Place(gpu, None, f"{policy} chose {gpu.type} of {gpu.node}")
+    here = (node for node in view.nodes if need.partition in node.partitions and node.shares)
+    if not any(node.gpus for node in here):
+        return _Place(None, None, f"not pinned: no GPU of partition {need.partition} has a Type and shares of its own")
     apart = need.user and choose(view, need._replace(user=""), policy, last) is not None
     which = "no GPU without other users' jobs" if apart else "no GPU"
     return _Place(None, None, f"not pinned: {which} has room now")
@@ -288,7 +291,7 @@ def no_shares(submission: Submission, request: GpuRequest, partition: Partition,
     here = [
         node
         for node in view.nodes
-        if node.gpus and names & node.partitions and (not feature or feature in node.features)
+        if node.has_gpus and names & node.partitions and (not feature or feature in node.features)
     ]
     may_go = reachable(submission, here)
     if may_go is None:

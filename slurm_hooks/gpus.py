@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from estimator.gpus import is_named, lookup
 from slurm_hooks import mig
 from slurm_hooks.cluster import ClusterView
 from slurm_hooks.config import Partition
 from slurm_hooks.request import GpuRequest
 from slurm_hooks.shares import usable_mib
+
+_NEVER: Final = ClusterView().taken
 
 
 def memory_of(partition: Partition) -> int:
@@ -40,10 +44,15 @@ def types_of(request: GpuRequest, partition: Partition, view: ClusterView) -> tu
         return "", ""
     if any(gpu.type == request.type for node in view.nodes for gpu in node.gpus) or mig.profile(request.type):
         return request.type, ""
-    if not _is_model(request.type, partition):
-        return "", request.type
-    names = (partition.feature,) if partition.feature else (request.type, partition.gpu_model)
-    return "", next((name for name in names if any(name in node.features for node in view.nodes)), names[0])
+    of_partition = _is_model(request.type, partition)
+    names: tuple[str, ...] = (request.type,)
+    if of_partition:
+        names = (partition.feature,) if partition.feature else (request.type, partition.gpu_model)
+    feature = next((name for name in names if any(name in node.features for node in view.nodes)), "")
+    may_be = not feature and (of_partition or not partition.gpu_model)
+    if may_be and any(request.type in node.several for node in view.nodes):
+        return request.type, ""
+    return "", feature or names[0]
 
 
 def unknown_type(request: GpuRequest, partition: Partition, view: ClusterView) -> str:
@@ -53,10 +62,10 @@ def unknown_type(request: GpuRequest, partition: Partition, view: ClusterView) -
     yet, only what the configuration says of types is known.
     """
     feature = types_of(request, partition, view)[1]
-    of_partition = _is_model(request.type, partition)
-    if not feature or (of_partition and partition.feature and not view.nodes):
+    of_partition, unseen = _is_model(request.type, partition), view.taken == _NEVER
+    if not feature or (of_partition and partition.feature and unseen):
         return ""
-    if not view.nodes:
+    if unseen:
         return f"GPU type {request.type} is not known: nobody has looked at Slurm's nodes yet"
     if partition.gpu_model and not of_partition:
         return f"GPU type {request.type} is not the partition's: its GPUs are {partition.gpu_model}"

@@ -129,9 +129,8 @@ def parse_nodes(text: str, reserved: Mapping[str, float] = MappingProxyType({}))
     nodes = []
     for line in text.splitlines():
         fields = dict(_FIELD.findall(line))
-        gpus, whole, instances = _gpus(fields)
-        if gpus or instances:
-            node = _node(fields, gpus, whole, instances)
+        node = _node(fields)
+        if node.has_gpus or node.instances:
             nodes.append(replace(node, reserved_from=reserved[node.name]) if node.name in reserved else node)
     return nodes
 
@@ -242,7 +241,8 @@ def _per_gpu(text: str, otherwise: PerGpu) -> PerGpu:
     return PerGpu(said.get("defcpupergpu", otherwise.cpus), said.get("defmempergpu", otherwise.memory_mib))
 
 
-def _node(fields: Mapping[str, str], gpus: tuple[Gpu, ...], whole: tuple[Gpu, ...], instances: frozenset[str]) -> Node:
+def _node(fields: Mapping[str, str]) -> Node:
+    gpus, whole, several, instances = _gpus(fields)
     state = fields.get("State", "")
     base = re.split(r"[^A-Z_]", state)[0]
     flags = state[len(base) :]
@@ -264,6 +264,7 @@ def _node(fields: Mapping[str, str], gpus: tuple[Gpu, ...], whole: tuple[Gpu, ..
         owner=fields.get("Owner", "").partition("(")[0].replace("N/A", ""),
         idle=not _int(fields.get("CPUAlloc")),
         whole=whole,
+        several=several,
     )
 
 
@@ -273,11 +274,13 @@ def _cpus_per_core(fields: Mapping[str, str]) -> int:
     return 1 if _int(fields.get("CPUTot")) <= cores else _int(fields.get("ThreadsPerCore")) or 1
 
 
-def _gpus(fields: Mapping[str, str]) -> tuple[tuple[Gpu, ...], tuple[Gpu, ...], frozenset[str]]:
-    """One GPU for each device type, those without shares beside others that have some, and the types of MIG instances.
+def _gpus(
+    fields: Mapping[str, str],
+) -> tuple[tuple[Gpu, ...], tuple[Gpu, ...], frozenset[str], frozenset[str]]:
+    """One GPU for each device type, those without shares beside others that have some, and two sets of device types.
 
-    A type with several devices cannot be told apart and is left out. One without shares stands by itself: Slurm refuses
-    a job that is pinned there.
+    The first set is of GPUs that cannot be told apart, as a type has several, or they have none: the empty string. The
+    second is of MIG instances. A GPU without shares stands by itself: Slurm refuses a job that is pinned there.
     """
     name = fields.get("NodeName", "")
     counts: dict[str, int] = {}
@@ -286,18 +289,18 @@ def _gpus(fields: Mapping[str, str]) -> tuple[tuple[Gpu, ...], tuple[Gpu, ...], 
     number = 0
     for kind, device, count in counted(fields.get("Gres", "")):
         if kind == "gpu":
-            if device:
-                first.setdefault(device, number)
-                counts[device] = counts.get(device, 0) + count
+            first.setdefault(device, number)
+            counts[device] = counts.get(device, 0) + count
             if not mig.profile(device):  # how many GPUs have instances is not told
                 number += count
         elif device and count >= SHARES_PER_GPU:
             shares.add(device)
     instances = frozenset(device for device in counts if mig.profile(device))
-    alone = [device for device, count in counts.items() if count == 1 and device not in instances]
+    alone = [device for device, count in counts.items() if device and count == 1 and device not in instances]
+    several = frozenset(device for device, count in counts.items() if count and device not in (*alone, *instances))
     gpus = tuple(Gpu(name, device, 0, number=first[device]) for device in alone if not shares or device in shares)
     whole = tuple(Gpu(name, device, 0, number=first[device]) for device in alone if shares and device not in shares)
-    return gpus, whole, instances
+    return gpus, whole, several, instances
 
 
 def build(
@@ -336,7 +339,7 @@ def build(
         )
         available = node.available and node.name not in opaque
         made.append(replace(node, gpus=gpus, whole=whole, available=available))
-    lacking = frozenset(name for node in made if node.gpus and not node.shares for name in node.partitions)
+    lacking = frozenset(name for node in made if node.has_gpus and not node.shares for name in node.partitions)
     view = ClusterView(taken, tuple(made), waiting, len(waiting_jobs), pinned, lacking, stuck, can_retype=can_retype)
     view = replace(view, at_limit=frozenset(at_limit.values()))
     return with_arrivals(view, filter(None, map(_about_to_start, jobs)))

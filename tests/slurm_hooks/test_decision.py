@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -437,6 +438,34 @@ def test_a_type_that_slurm_would_refuse() -> None:
     assert "nobody has looked" in why("g1", ClusterView(), feature="hopper")
     assert why("h200", ClusterView(), feature="hopper") == ""
     assert "nobody has looked" in unknown_type(REQUEST._replace(type="h200"), H200, ClusterView())
+
+
+def test_a_type_that_several_gpus_have() -> None:
+    view = replace(VIEW, nodes=(replace(VIEW.nodes[0], gpus=(), features=frozenset(), several=frozenset({"h200"})),))
+    for partition in (PARTITION, replace(H200, feature=""), replace(H200, feature="gpu_h200")):
+        request = REQUEST._replace(type="h200")
+        assert unknown_type(request, partition, view) == ""
+        assert made(request=request, partition=partition, view=view).feature == ""
+    assert "none has the feature a100" in unknown_type(REQUEST._replace(type="a100"), PARTITION, view)
+    a100 = replace(PARTITION, gpu_model="a100")
+    assert "its GPUs are a100" in unknown_type(REQUEST._replace(type="h200"), a100, view)
+    named = replace(view, nodes=(replace(view.nodes[0], features=frozenset({"h200"})),))
+    assert made(request=REQUEST._replace(type="h200"), partition=PARTITION, view=named).feature == "h200"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"gpus": (), "several": frozenset({""})}, "no GPU of partition gpu has a Type and shares of its own"),
+        ({"shares": False}, "no GPU of partition gpu has a Type and shares of its own"),
+        ({"available": False}, "no GPU has room now"),
+    ],
+)
+@pytest.mark.parametrize("placement", ["magm", "exclusive"])
+def test_why_there_is_no_gpu_to_pin_to(changes: dict[str, Any], why: str, placement: Any) -> None:
+    view = replace(VIEW, nodes=(replace(VIEW.nodes[0], **changes),))
+    decision = made(view=view, partition=replace(PARTITION, placement=placement))
+    assert decision.reasons[-1] == f"not pinned: {why}"
 
 
 def test_a_decision_counts_as_resident() -> None:

@@ -478,6 +478,24 @@ def test_the_tasks_of_an_array_may_fill_any_gpu_until_they_are_seen() -> None:
     assert record(ask(made)).pin == "g0"
 
 
+def test_gpus_without_types_and_shares() -> None:
+    """As a site has them before RAD: Slurm would refuse shares."""
+    plain = replace(node("n1", gpus=0), shares=False, several=frozenset({""}))
+    for mode, action in (("enforce", "left_alone"), ("advise", "advised"), ("shadow", "shadowed")):
+        made, _ = service(plain, mode=mode)
+        made.update(ClusterView(1000.0, (plain,), lacking=frozenset({"gpu"})))
+        answer = ask(made)
+        kept = record(answer)
+        assert (kept.action, set(answer.fields or {})) == (action, {"admin_comment"})
+        why = "not pinned: no GPU of partition gpu has a Type and shares of its own"
+        if mode == "enforce":
+            why = "no node where the job may run has shares of its GPUs (gres/mps) now"
+            assert answer.message == f"left as written: {why}"
+        else:
+            assert kept.share == 30
+        assert kept.reasons[-1] == why
+
+
 def test_nodes_whose_shares_slurm_does_not_know() -> None:
     """Slurm 22.05 would refuse the job, or hold it for ever."""
     made, _ = service()

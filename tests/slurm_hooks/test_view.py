@@ -96,9 +96,19 @@ def test_states_that_take_no_job() -> None:
         assert not node.available, state
 
 
-def test_devices_that_cannot_be_told_apart_are_left_out() -> None:
-    assert parse_nodes(NODE.replace("gpu:g0:1,gpu:g1:1,gpu:g2:1,gpu:g3:1", "gpu:4")) == []
-    assert parse_nodes(NODE.replace("gpu:g0:1,gpu:g1:1,gpu:g2:1,gpu:g3:1", "gpu:h200:4")) == []
+def test_nobody_is_pinned_to_devices_that_cannot_be_told_apart() -> None:
+    gres = "gpu:g0:1,gpu:g1:1,gpu:g2:1,gpu:g3:1,mps:g0:100,mps:g1:100,mps:g2:100,mps:g3:100"
+    for asked, several in (("gpu:4", [""]), ("gpu:h200:4", ["h200"]), ("gpu:h200:2,gpu:2", ["", "h200"])):
+        for mps in ("", ",mps:400"):
+            (node,) = parse_nodes(NODE.replace(gres, asked + mps))
+            assert (node.gpus, node.whole, sorted(node.several), node.shares) == ((), (), several, mps != "")
+            view = build([node], [], [], taken=0, can_retype=False)
+            assert view.lacking == (set() if mps else {"gpu", "debug"})
+    assert parse_nodes(NODE.replace(gres, "gpu:0,tmpfs:3")) == []
+    (node,) = parse_nodes(NODE)
+    assert node.several == frozenset() and node.has_gpus
+    (node,) = parse_nodes(NODE.replace(gres, "gpu:1g.18gb:4"))
+    assert node.several == frozenset() and not node.has_gpus
     both = NODE.replace("gpu:g2:1,gpu:g3:1", "gpu:h200:2").replace("mps:g2:100,mps:g3:100", "mps:h200:200")
     (node,) = parse_nodes(both)
     assert [gpu.type for gpu in (*node.gpus, *node.whole)] == ["g0", "g1"]
