@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from slurm_hooks import mig
@@ -159,6 +159,7 @@ class Finding:
         found: what was found.
         cure: what to do about it; the empty string where nothing is to be done.
         needed: False for advice: RAD works without it.
+        later: whether it is of use only once RAD changes requests, which it does not yet.
     """
 
     subject: str
@@ -166,6 +167,7 @@ class Finding:
     found: str
     cure: str = ""
     needed: bool = True
+    later: bool = False
 
 
 def roles_of(facts: Facts) -> tuple[Role, ...]:
@@ -174,6 +176,16 @@ def roles_of(facts: Facts) -> tuple[Role, ...]:
     controller: tuple[Role, ...] = ("controller",) if facts.host in hosts else ()
     node: tuple[Role, ...] = ("node",) if _here(facts) or not controller else ()
     return controller + node
+
+
+def _when(acts: bool, findings: Sequence[Finding]) -> list[Finding]:
+    """`findings`, as hints for later where RAD does not act yet."""
+    return [f if acts or f.ok else replace(f, needed=False, later=True) for f in findings]
+
+
+def _enforcing(config: Config) -> frozenset[str]:
+    """Partitions whose jobs' requests RAD changes; `advise` and `shadow` leave them as they are."""
+    return frozenset(n for n, part in config.partitions.items() if part.mode == "enforce" and part.method != "off")
 
 
 def examine(role: Role, facts: Facts, config: Config) -> list[Finding]:
@@ -194,27 +206,26 @@ def _unusable(role: Role, facts: Facts) -> list[Finding]:
 
 
 def _controller(facts: Facts, config: Config) -> list[Finding]:
-    radd = _radd(facts, config)
+    radd, acts = _radd(facts, config), bool(_enforcing(config))
     if facts.slurm_error:
         return [_slurm(facts), *radd]
     return [
         _slurm(facts),
         *_hooks(facts),
         *radd,
-        *_rights(facts),
+        *_when(acts, _rights(facts)),
         *_partitions(facts, config),
         *_gres(facts, config),
         *_accounting(facts, config),
         *_limits(facts, config),
-        *_prologs(facts),
-        *_requeue(facts),
+        *_when(acts, [*_prologs(facts), *_requeue(facts)]),
     ]
 
 
 def _node(facts: Facts, config: Config) -> list[Finding]:
-    findings = [_slurm(facts)]
+    findings, acts = [_slurm(facts)], bool(_enforcing(config))
     if not facts.slurm_error:
-        findings += [*_slurmd(facts), *_scripts(facts), *_steps(facts), *_gres_conf(facts)]
+        findings += [*_slurmd(facts), *_scripts(facts, acts), *_steps(facts, acts), *_when(acts, _gres_conf(facts))]
     findings += [*_absent(facts), *_closed(facts)]
     if facts.read:
         cure = f"radctl --config {facts.read} doctor, or give the hooks yours: RAD_CONFIG= in rad.env beside them"
@@ -237,14 +248,14 @@ def _node(facts: Facts, config: Config) -> list[Finding]:
             "start it: systemctl enable --now rad-spool.timer; without it outcomes that slurmdbd has not taken wait "
             "for the next job's end, and jobs whose MPS daemon dies for the next job's start"
         )
-        findings.append(Finding("rad-spool.timer", facts.timer == "active", facts.timer, cure, needed=False))
+        findings += _when(acts, [Finding("rad-spool.timer", facts.timer == "active", facts.timer, cure, needed=False)])
     if facts.monitor_error is not None:
         found = facts.monitor_error or "takes connections"
         cure = "start rad-monitor: systemctl start rad-monitor; without it nothing is measured"
         findings.append(Finding("rad-monitor", not facts.monitor_error, found, cure, needed=False))
     if any(part.method == "mps" for part in config.partitions.values()):
         cure = "install it with NVIDIA's driver, or set [mps] control in rad.toml"
-        findings.append(_program("MPS control program", config.mps.control, facts, cure))
+        findings += _when(acts, [_program("MPS control program", config.mps.control, facts, cure)])
     return findings
 
 
@@ -262,21 +273,21 @@ def _slurmd(facts: Facts) -> list[Finding]:
     return [Finding("slurmd", not ours and _DOWN.match(here.state) is None, found, cure)]
 
 
-def _scripts(facts: Facts) -> list[Finding]:
+def _scripts(facts: Facts, acts: bool) -> list[Finding]:
     """Whether slurmd and jobs can run the hooks, and come to RAD by them."""
     findings = []
     for name in HOOKS:
         paths = [path for path in facts.settings.get(name, "").split(",") if path]
         several = [_program(name, path, facts, f"put RAD's script there: chmod 755 {path}") for path in paths]
         if not paths:
-            several = [Finding(name, False, "not set", f"set {name} in slurm.conf, see etc/slurm.conf.rad")]
+            cure = f"set {name} in slurm.conf, see etc/slurm.conf.rad"
+            several = _when(acts, [Finding(name, False, "not set", cure)])
         elif name in facts.unnamed:
             cure = (
                 f"let it run RAD's etc/{name.lower()}.sh, if it does not: without it jobs get neither MPS nor records"
             )
-            several.append(
-                Finding(f"RAD's {name}", False, f"{', '.join(paths)}: names nothing of RAD's", cure, needed=False)
-            )
+            found = f"{', '.join(paths)}: names nothing of RAD's"
+            several += _when(acts, [Finding(f"RAD's {name}", False, found, cure, needed=False)])
         elif name == "TaskProlog" and facts.task_prolog and all(finding.ok for finding in several):
             cure = (
                 "let everybody come to it, to rad.env beside it and to RAD's Python, or, where it is yours, let it run "
@@ -350,12 +361,13 @@ def _plugins(facts: Facts, setting: str) -> list[str]:
     return [name.rpartition("/")[2] for name in facts.settings.get(setting, "").split(",")]
 
 
-def _steps(facts: Facts) -> list[Finding]:
+def _steps(facts: Facts, acts: bool) -> list[Finding]:
     """What steps of jobs that share need: where Slurm is told of the script, a node without it starts none at all."""
     absent = facts.scripts.get("cli_filter.lua") is None
     told = "lua" in _plugins(facts, "CliFilterPlugins")
     why = "no srun starts here" if absent and told else "jobs that share cannot start `srun --gres=gpu:1`"
-    return [_script(facts, "cli_filter.lua", absent and told, f": without it {why}"), *([_lua(facts)] if told else [])]
+    script = _script(facts, "cli_filter.lua", absent and told, f": without it {why}")
+    return [*_when(acts or script.needed, [script]), *([_lua(facts)] if told else [])]
 
 
 def _hooks(facts: Facts) -> list[Finding]:
@@ -529,49 +541,45 @@ def _partitions(facts: Facts, config: Config) -> list[Finding]:
         if known and feature and without:
             cure = f"add Feature={feature} to them in slurm.conf, so that requests for gpu:{feature}:1 find them"
             found = f"nodes without it: {_some(without)}"
-            findings.append(Finding(f"feature {feature}", False, found, cure, needed=False))
+            feature_finding = Finding(f"feature {feature}", False, found, cure, needed=False)
+            findings += _when(name in _enforcing(config), [feature_finding])
     return findings
 
 
 def _gres(facts: Facts, config: Config) -> list[Finding]:
-    types = facts.settings.get("GresTypes", "")
-    wanted = ["gpu", "mps"] if _sharing(config) else ["gpu"]
-    findings = [
-        Finding(
-            "GresTypes",
-            set(wanted) <= set(types.split(",")),
-            types or "not set",
-            f"set GresTypes={','.join(wanted)} in slurm.conf",
-        ),
-        Finding(
-            "SelectType",
-            facts.settings.get("SelectType") == "select/cons_tres",
-            facts.settings.get("SelectType", ""),
-            "set SelectType=select/cons_tres in slurm.conf: shares need it",
-        ),
-    ]
-    shared = {name for name, part in config.partitions.items() if part.method == "mps"}
+    types = facts.settings.get("GresTypes", "").split(",")
+    sharing, enforcing = sorted(_sharing(config)), _enforcing(config)
+    acting = [name for name in sharing if name in enforcing]
+    wanted = ["gpu", "mps"] if sharing else ["gpu"]
+    cure = f"set GresTypes={','.join(wanted)} in slurm.conf"
+    found = ",".join(types) or "not set"
+    findings = _when("gpu" not in types or bool(acting), [Finding("GresTypes", {*wanted} <= {*types}, found, cure)])
+    select = facts.settings.get("SelectType", "")
+    cure = "set SelectType=select/cons_tres in slurm.conf: shares need it"
+    findings += _when(bool(enforcing), [Finding("SelectType", select == "select/cons_tres", select, cure)])
     for node in facts.nodes:
-        if node.partitions & shared:
+        if not node.partitions.isdisjoint(sharing):
             problem = _gres_problem(node.gres)
             cure = "give each device a Type of its own, for gpu and for mps: see etc/gres.conf.rad"
-            findings.append(Finding(f"GRES of {node.name}", not problem, problem or node.gres, cure))
-    sharing = sorted(_sharing(config))
+            finding = Finding(f"GRES of {node.name}", not problem, problem or node.gres, cure)
+            findings += _when(not node.partitions.isdisjoint(acting), [finding])
     if sharing and OLDEST_SLURM <= _version(facts) < WHOLE_IS_ALONE_SINCE:
-        found = f"in {_some(sharing)} they may start on a GPU that others share, once one of these has ended"
+        where = _some(acting or sharing)
+        found = f"in {where} they may start on a GPU that others share, once one of these has ended"
         cure = (
             "update Slurm (24.11 is right), or give jobs without #RAD lines, and those for several GPUs, a partition "
             "with nodes of its own; all others ask for shares, which Slurm counts right"
         )
-        findings.append(Finding("jobs for whole GPUs", False, found, cure, needed=False))
-    for name in sorted(shared & facts.preempted if _version(facts) < PREEMPTS_ALL_SINCE else ()):
+        findings += _when(bool(acting), [Finding("jobs for whole GPUs", False, found, cure, needed=False)])
+    for name in sorted(facts.preempted.intersection(sharing)) if _version(facts) < PREEMPTS_ALL_SINCE else ():
         cure = (
             "set PreemptMode=OFF for it in slurm.conf, or, with preempt/qos, let no QOS preempt its jobs', or let who "
             "preempts ask for shares (--gres=mps:100, or #RAD lines), for which Slurm makes room as it should. For "
             "one that asks for the whole GPU Slurm 22.05 and 23.11 preempt one of its jobs, and start it beside the "
             "others; 24.11 preempts one after the other while it waits; 25.11 is right"
         )
-        findings.append(Finding(f"preemption in {name}", False, "its jobs may be preempted", cure, needed=False))
+        finding = Finding(f"preemption in {name}", False, "its jobs may be preempted", cure, needed=False)
+        findings += _when(name in acting, [finding])
     for name, part in config.partitions.items():
         if part.method == "mig":
             kinds = {kind for node in facts.nodes if name in node.partitions for _, kind, _ in _GRES.findall(node.gres)}
@@ -583,7 +591,7 @@ def _gres(facts: Facts, config: Config) -> list[Finding]:
             findings.append(
                 Finding(f"mps in {name}", not both, f"nodes with mps: {_some(both)}" if both else "none", cure)
             )
-    return [*findings, *_gres_conf(facts)]
+    return [*findings, *_when(bool(acting), _gres_conf(facts))]
 
 
 def _gres_conf(facts: Facts) -> list[Finding]:
@@ -654,11 +662,16 @@ def _accounting(facts: Facts, config: Config) -> list[Finding]:
             flags or "not set",
             "add job_comment to AccountingStoreFlags in slurm.conf: records are kept there",
         ),
-        Finding(
-            "AccountingStorageTRES",
-            not lacking,
-            f"lacks {lacking}" if lacking else "shares are accounted for",
-            f"add {lacking} to AccountingStorageTRES in slurm.conf",
+        *_when(
+            bool(_enforcing(config)) or "gres/gpu" in lacking,
+            [
+                Finding(
+                    "AccountingStorageTRES",
+                    not lacking,
+                    f"lacks {lacking}" if lacking else "shares are accounted for",
+                    f"add {lacking} to AccountingStorageTRES in slurm.conf",
+                )
+            ],
         ),
     ]
 
@@ -666,21 +679,23 @@ def _accounting(facts: Facts, config: Config) -> list[Finding]:
 def _limits(facts: Facts, config: Config) -> list[Finding]:
     """What counts GPUs and not shares: a job that shares holds no gres/gpu."""
     shared = _sharing(config)
-    findings = []
+    acts = not _enforcing(config).isdisjoint(shared)
+    findings: list[Finding] = []
     for name in shared:
         if _without_shares(facts.billing.get(name, "")):
             cure = (
                 f"add GRES/mps=0.01 for each GRES/gpu=1 to TRESBillingWeights of partition {name}: shares cost nothing"
             )
-            findings.append(Finding(f"billing of {name}", False, facts.billing[name], cure, needed=False))
+            finding = Finding(f"billing of {name}", False, facts.billing[name], cure, needed=False)
+            findings += _when(name in _enforcing(config), [finding])
     whose = [name for name, lists in facts.limits.items() if any(map(_without_shares, lists))]
     if shared and whose:
         cure = "add gres/mps=100 for each gres/gpu=1 with sacctmgr: users who share are not held to these limits"
-        findings.append(Finding("limits on gres/gpu", False, _some(whose), cure, needed=False))
+        findings += _when(acts, [Finding("limits on gres/gpu", False, _some(whose), cure, needed=False)])
     least = [name for name, resources in facts.least.items() if "gres/gpu" in resources]
     if shared and least:
         cure = "take gres/gpu out of MinTRESPerJob with sacctmgr: a job that shares has none and would wait for ever"
-        findings.append(Finding("MinTRESPerJob", False, f"gres/gpu, in QOS {_some(least)}", cure))
+        findings += _when(acts, [Finding("MinTRESPerJob", False, f"gres/gpu, in QOS {_some(least)}", cure)])
     return findings
 
 

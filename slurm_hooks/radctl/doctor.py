@@ -42,6 +42,8 @@ def doctor(site: Site, role: judge.Role | None, as_json: bool) -> None:
             click.echo(f"{part}:")
             for finding in several:
                 _show(finding)
+            if any(finding.later for finding in several):
+                click.echo('  "later": for mode = "enforce"; advise and shadow do without')
     sys.exit(1 if lacks else 0)
 
 
@@ -55,7 +57,7 @@ def _config(site: Site, kept: Kept) -> tuple[Config, str]:
 
 
 def _show(finding: judge.Finding) -> None:
-    mark = "ok" if finding.ok else "missing" if finding.needed else "advice"
+    mark = "ok" if finding.ok else "missing" if finding.needed else "later" if finding.later else "advice"
     click.echo(f"  {mark:<8} {finding.subject:<{_WIDTH}} {finding.found}")
     if not finding.ok:
         click.echo(f"  {'':<8} {'':<{_WIDTH}} cure: {finding.cure}")

@@ -233,6 +233,77 @@ def test_advice(changes: dict[str, Any], subject: str) -> None:
     assert (finding.subject, finding.needed) == (subject, False)
 
 
+def _as(mode: Any, **others: Any) -> Config:
+    return Config(partitions={"gpu": Partition(gpu_model="h200", mode=mode), **others})
+
+
+@pytest.mark.parametrize("mode", ["shadow", "advise"])
+@pytest.mark.parametrize(
+    ("role", "changes", "subject"),
+    [
+        ("controller", _setting("GresTypes", "gpu"), "GresTypes"),
+        ("controller", _setting("SelectType", "select/linear"), "SelectType"),
+        ("controller", _gres("gpu:4"), "GRES of node0"),
+        ("controller", _setting("AccountingStorageTRES", "cpu,gres/gpu"), "AccountingStorageTRES"),
+        ("controller", _setting("Prolog", ""), "Prolog"),
+        ("controller", _setting("PrologFlags", ""), "PrologFlags"),
+        ("controller", _setting("PrologEpilogTimeout", "30"), "PrologEpilogTimeout"),
+        ("controller", _setting("JobFileAppend", "0"), "JobFileAppend"),
+        ("controller", _setting("SLURM_VERSION", "22.05.8"), "jobs for whole GPUs"),
+        ("controller", {"preempted": frozenset({"gpu"})}, "preemption in gpu"),
+        ("controller", {"gres_conf": "Name=mps Count=100\n"}, "gres.conf"),
+        ("controller", {"billing": {"gpu": "GRES/gpu=1.0"}}, "billing of gpu"),
+        ("controller", {"limits": {"QOS normal": ("gres/gpu=2",)}}, "limits on gres/gpu"),
+        ("controller", {"least": {"normal": "gres/gpu=1"}}, "MinTRESPerJob"),
+        ("controller", {"radd_rights": "None"}, "rights of radd"),
+        ("controller", _node(features=frozenset()), "feature h200"),
+        ("node", _setting("Epilog", ""), "Epilog"),
+        ("node", {"unnamed": frozenset({"Prolog"})}, "RAD's Prolog"),
+        ("node", {"scripts": {"job_submit.lua": HOOK, "cli_filter.lua": "return 0\n"}}, "cli_filter.lua"),
+        ("node", {"gres_conf": "Name=mps Count=100\n"}, "gres.conf"),
+        ("node", {"timer": "inactive"}, "rad-spool.timer"),
+        ("node", _file("/usr/bin/nvidia-cuda-mps-control", FileFact()), "MPS control program"),
+    ],
+)
+def test_what_is_of_use_only_once_requests_are_changed(
+    mode: Any, role: Role, changes: dict[str, Any], subject: str
+) -> None:
+    finding = _only(role, _as(mode), **changes)
+    assert (finding.subject, finding.needed, finding.later) == (subject, False, True)
+    now = _only(role, _as("enforce"), **changes)
+    assert (now.subject, now.found, now.later) == (subject, finding.found, False)
+
+
+@pytest.mark.parametrize(
+    ("role", "changes", "subject"),
+    [
+        ("controller", _setting("JobSubmitPlugins", ""), "JobSubmitPlugins"),
+        ("controller", _setting("AccountingStoreFlags", ""), "AccountingStoreFlags"),
+        ("controller", _setting("GresTypes", ""), "GresTypes"),
+        ("controller", _setting("AccountingStorageTRES", "cpu"), "AccountingStorageTRES"),
+        ("controller", {"radd_error": "Connection refused"}, "radd"),
+        ("controller", {"whole": frozenset({"gpu"})}, "OverSubscribe of gpu"),
+        ("node", {"task_prolog": "RAD does not answer"}, "TaskProlog"),
+        ("node", {"scripts": {"job_submit.lua": HOOK, "cli_filter.lua": None}}, "cli_filter.lua"),
+        ("node", {"gpus": None}, "NVML"),
+    ],
+)
+def test_what_is_missing_in_shadow_too(role: Role, changes: dict[str, Any], subject: str) -> None:
+    finding = _only(role, _as("shadow"), **changes)
+    assert (finding.subject, finding.needed, finding.later) == (subject, True, False)
+
+
+def test_partitions_of_several_modes() -> None:
+    config = _as("shadow", cpu=Partition(gpu_model="h200", feature="big"))
+    assert _only("controller", config, **_gres("gpu:4")).later
+    assert not _only("controller", config, **_setting("Prolog", "")).later
+    assert _only("controller", config, preempted=frozenset({"gpu"})).later
+    assert not _only("controller", config, preempted=frozenset({"cpu"})).later
+    assert _only("controller", config, **_setting("SLURM_VERSION", "22.05.8")).found.startswith("in cpu they may start")
+    off = _as("shadow", cpu=Partition(method="off"))
+    assert _only("controller", off, **_setting("Prolog", "")).later
+
+
 def test_limits_and_weights_that_count_shares_too() -> None:
     billing = {"gpu": "GRES/gpu=1,GRES/mps=0.01", "cpu": "GRES/gpu=1"}
     limits = {"QOS normal": ("", "gres/gpu=1,gres/mps=100")}
@@ -1009,5 +1080,16 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: Facts, 
     assert "  ok       Slurm                    version 24.11.5\n" in shown.output
     assert ("controller:\n" in shown.output) == (args != ["node"])
     assert ("missing" in shown.output) == (code == 1)
+    assert "later" not in shown.output
     data = json.loads(CliRunner().invoke(cli, ["--config", str(path), "doctor", "--json", *args]).output)
     assert set(data) == set(args or ["controller", "node"])
+
+
+def test_command_where_nothing_is_changed_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "rad.toml"
+    path.write_text("[partitions.gpu]\ngpu_model = 'h200'\nmode = 'shadow'\n")
+    monkeypatch.setattr(command, "gather", lambda *_: dataclasses.replace(WELL, **_setting("Prolog", "")))
+    shown = CliRunner().invoke(cli, ["--config", str(path), "doctor"])
+    assert shown.exit_code == 0
+    assert shown.output.count("  later    Prolog                   not set\n") == 2
+    assert shown.output.count('  "later": for mode = "enforce"; advise and shadow do without\n') == 2
