@@ -100,9 +100,11 @@ def residents(line: Line) -> str:
     return ", ".join(words)
 
 
-def summary(shown: Sequence[Line], view: ClusterView) -> str:
-    """One line about all of them."""
+def summary(shown: Sequence[Line], view: ClusterView, partition: str = "") -> str:
+    """One line about all of them, and one about those of a partition (or of all) that cannot be shown."""
     held = sum(min(SHARES_PER_GPU, sum(share for _, _, share, _ in line.residents)) for line in shown) / SHARES_PER_GPU
     jobs = len({job_id for line in shown for job_id, *_ in line.residents})
     shared = sum(len(line.residents) > 1 for line in shown)
-    return f"{len(shown)} GPUs, {held:.2f} held by {jobs} jobs, {shared} shared now, {view.waiting_jobs} jobs wait"
+    told = f"{len(shown)} GPUs, {held:.2f} held by {jobs} jobs, {shared} shared now, {view.waiting_jobs} jobs wait"
+    untold = sum(bool(node.several) and partition in ("", *node.partitions) for node in view.nodes)
+    return f"{told}\n{untold} nodes have GPUs without Types of their own, which are not shown" if untold else told

@@ -54,7 +54,7 @@ def top(site: Site, partition: str, interval: float, once: bool, as_json: bool) 
             click.echo(json.dumps({"gpus": list(map(dataclasses.asdict, shown)), "waiting": dict(view.waiting)}))
         else:
             console.width = max(console.width, _NARROWEST)  # names and numbers are never cut
-            console.print(_screen(shown, view, console))
+            console.print(_screen(shown, view, console, partition))
         return
     with Live(console=console, screen=True, auto_refresh=False) as live:
         try:
@@ -73,7 +73,7 @@ def _look(
         view = slurm.look(served)
     except SlurmError as error:
         return Text(f"Slurm does not answer: {error}", style="red")
-    return _screen(_lines(view, config, partition), view, console)
+    return _screen(_lines(view, config, partition), view, console, partition)
 
 
 def _lines(view: ClusterView, config: Config, partition: str) -> list[Line]:
@@ -88,7 +88,7 @@ def _lines(view: ClusterView, config: Config, partition: str) -> list[Line]:
     return view_of.lines(view, seen, partition)
 
 
-def _screen(shown: list[Line], view: ClusterView, console: Console) -> Group:
+def _screen(shown: list[Line], view: ClusterView, console: Console, partition: str) -> Group:
     width = view_of.BAR_WIDTH if console.width >= WIDE else view_of.BAR_WIDTH // 2
     marks = view_of.PLAIN_MARKS if console.options.ascii_only else view_of.MARKS
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
@@ -107,7 +107,7 @@ def _screen(shown: list[Line], view: ClusterView, console: Console) -> Group:
             Text(view_of.memory(line)),
             Text(view_of.residents(line)),
         )
-    return Group(Text(view_of.summary(shown, view)), table)
+    return Group(Text(view_of.summary(shown, view, partition)), table)
 
 
 COMMANDS = [top]

@@ -82,6 +82,16 @@ def test_gpus_without_shares_stand_in_their_place_among_those_that_have_some() -
     assert [gpu.type for gpu in view.nodes[0].gpus] == ["g2", "g3"]  # of these one may be pinned
 
 
+def test_gpus_that_cannot_be_told_apart_are_counted_by_nodes() -> None:
+    gres = "gpu:g0:1,gpu:g1:1,gpu:g2:1,gpu:g3:1,mps:g0:100,mps:g1:100,mps:g2:100,mps:g3:100"
+    assert gres in NODE
+    view = build(parse_nodes(f"{NODE.replace(gres, 'gpu:4')}\n{NODE}"), [], [], taken=0, can_retype=False)
+    told = top.summary(top.lines(view, Measured()), view)
+    assert told.endswith("\n1 nodes have GPUs without Types of their own, which are not shown")
+    assert told.startswith("4 GPUs")
+    assert "\n" not in top.summary(top.lines(view, Measured()), view, "cpu")
+
+
 @pytest.mark.parametrize(("used", "shown"), [(0, "░░░░"), (38, "██░░"), (100, "████"), (140, "████"), (-1, "░░░░")])
 def test_bars(used: int, shown: str) -> None:
     assert top.bar(used, 4) == shown
