@@ -55,7 +55,9 @@ def start(scene: Context) -> None:
     try:
         scene.kept.begin(job.id, scene.config)
     except (state.StateError, OSError) as error:
-        scene.say(f"a change of [node] or [mps] in rad.toml would take its MPS away: {error}")
+        scene.say_once(
+            "kept", f"a change of [node] or [mps] in rad.toml would take MPS away from running jobs: {error}"
+        )
     task: dict[str, Any] = {"share": job.share}
     if scene.partition.method == "mps" and job.gpu is not None and job.share is not None and job.share < WHOLE_GPU:
         task.update(_join(scene, job.gpu, job.share))

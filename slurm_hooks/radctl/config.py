@@ -33,13 +33,18 @@ def config() -> None:
 def check(site: Site, file: Path | None) -> None:
     """Check FILE [default: the site's]: each error and its cure."""
     path = file or site.path
-    loaded = settings.load(path)
+    text = settings.read(path)
+    loaded = settings.loads(text, str(path))
     if len(os.fsencode(loaded.radd.socket)) > _LONGEST_SOCKET:
         raise settings.ConfigError(
             f"{path}: [radd] socket: longer than the {_LONGEST_SOCKET} bytes of a socket's name: radd does not start"
         )
     for doubt in _doubts(loaded):
         click.echo(f"{path}: {doubt}")
+    if not text.strip():
+        click.echo(
+            f"{path}: is empty, which nodes take for damage: they go on with the last; a comment switches RAD off"
+        )
     if not loaded.partitions:
         click.echo(f"{path}: ok, but it names no partition: RAD leaves every job alone; add [partitions.NAME]")
         return

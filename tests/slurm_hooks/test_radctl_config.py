@@ -54,6 +54,9 @@ def test_check_names_partitions(tmp_path: Path) -> None:
     result = _radctl("config", "check", str(path))
     assert result.exit_code == 0
     assert result.output.endswith("ok: partitions gpu (enforce, mps)\n")
+    assert "empty" not in result.output
+    path.write_text("\n")
+    assert "is empty, which nodes take for damage" in _radctl("config", "check", str(path)).output
 
 
 @pytest.mark.parametrize(

@@ -1413,6 +1413,7 @@ def test_a_node_that_can_keep_nothing_serves_its_jobs_and_says_so(mps_site: Site
     assert "prolog: no copy of rad.toml is kept, so jobs get neither MPS nor caps while it cannot be used" in (
         mps_site.said
     )
+    assert mps_site.said.count("would take MPS away from running jobs") == 1
     assert mps_site.notes() == []
 
 
