@@ -99,9 +99,25 @@ def load(hook: str, env: Mapping[str, str]) -> Config:
     kept = Kept.of(env)
     found = kept.read(rad_toml(env))
     problem = found.problem if found.text is None else kept.keep(found.text)
-    if kept.is_news(problem):
+    if _is_news(found.config, problem):
         speaker(found.config, hook)(problem)
     return found.config
+
+
+def _is_news(config: Config, problem: str) -> bool:
+    """Whether a problem is to be told: once, until it is another, or has gone."""
+    told = f"{config.node.state_dir}/.told"
+    try:
+        if not problem:
+            state.remove(told)
+            return False
+        state.folder(config.node.state_dir)
+        if (state.read(told) or {}).get("problem") == problem:
+            return False
+        state.write(told, {"problem": problem})
+    except (state.StateError, OSError):
+        pass
+    return bool(problem)
 
 
 def of_job(hook: str, env: Mapping[str, str]) -> Context | None:

@@ -109,23 +109,11 @@ class Kept:
         try:
             state.write_bytes(f"{state.folder(self.path)}/rad.toml", text, durable=True)
         except (state.StateError, OSError) as error:
-            return f"no copy of rad.toml is kept, so jobs get neither MPS nor caps while it cannot be used: {error}"
+            where = f"{self.path} (RAD_KEPT in rad.env beside the hooks names another folder)"
+            return (
+                f"no copy of rad.toml is kept in {where}: jobs get neither MPS nor caps if it cannot be used: {error}"
+            )
         return ""
-
-    def is_news(self, problem: str) -> bool:
-        """Whether a problem is to be told: once, until it is another, or has gone."""
-        told = f"{self.path}/.told"
-        if not problem:
-            with contextlib.suppress(OSError):
-                state.remove(told)
-            return False
-        if not state.is_ours(self.path):
-            return True
-        if (state.read(told) or {}).get("problem") == problem:
-            return False
-        with contextlib.suppress(OSError):
-            state.write(told, {"problem": problem})
-        return True
 
     def of_job(self, job: int) -> str:
         """Where it is kept by what a job's Prolog went."""

@@ -112,7 +112,6 @@ def test_nothing_is_kept_where_others_can_change_it(kept: Kept, harm: Callable[[
     assert "others can change it: chown root and chmod go-w it" in kept.keep(GOOD + b"\n")
     with pytest.raises(state.StateError):
         kept.begin(7, Config())
-    assert kept.is_news("x") and kept.is_news("x")  # nor is it noted there that this was told
     assert [path.name for path in Path(kept.path).iterdir()] == ["rad.toml"]
 
 
@@ -133,11 +132,6 @@ def test_a_file_system_that_hangs_is_one_that_cannot_be_read(
     found = kept.read(toml)
     assert time.monotonic() - begin < 2
     assert found.text is None and "cannot be read within 0.05 s: its file system hangs" in found.problem
-
-
-def test_a_problem_is_told_once_until_it_is_another_or_has_gone(kept: Kept) -> None:
-    kept.keep(GOOD)
-    assert [kept.is_news(text) for text in ("a", "a", "b", "b", "", "b")] == [True, False, True, False, False, True]
 
 
 def test_what_a_job_began_with(kept: Kept) -> None:
@@ -168,14 +162,13 @@ def test_an_earlier_job_of_that_number_is_forgotten_on_a_full_disk(kept: Kept, m
 def test_what_is_tidied(kept: Kept, tmp_path: Path) -> None:
     config = Config(node=Node(state_dir=str(tmp_path)))
     kept.keep(GOOD)
-    kept.is_news("x")
     for job in (7, 8, 9):
         kept.begin(job, config)
     (tmp_path / "8.json").touch()
-    for name in ("7.json", "8.json", "rad.toml", ".told", "10.json", "rad.toml.5.new"):
+    for name in ("7.json", "8.json", "rad.toml", "10.json", "rad.toml.5.new"):
         path = Path(kept.path, name)
         path.touch()
         os.utime(path, (0, 0))
     kept.tidy()
-    assert sorted(path.name for path in Path(kept.path).iterdir()) == [".told", "8.json", "9.json", "rad.toml"]
+    assert sorted(path.name for path in Path(kept.path).iterdir()) == ["8.json", "9.json", "rad.toml"]
     Kept("/nowhere").tidy()
