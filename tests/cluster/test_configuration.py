@@ -61,6 +61,11 @@ def test_a_configuration_that_cannot_be_used_takes_nothing_from_jobs(with_mps: C
     assert f"this node goes on with {Kept(str(cluster.layout.kept)).copy} of " in said
     assert "[partition]: no such section: did you mean 'partitions'?" in said
     assert cluster.is_up("radd"), "which goes by what it read when it started"
+    doctor = cluster.run(["radctl", "doctor", "node"])
+    assert (
+        doctor.code == 1
+        and f"missing  rad.toml                 this node goes on with {cluster.layout.kept}" in doctor.out
+    )
     rad_toml.unlink()
     assert _ran(cluster) == [], "RAD is switched off on the nodes"
     rad_toml.write_text(good)
