@@ -81,6 +81,7 @@ class Node:
         idle: whether no job holds any of its processors.
         several: device types of its GPUs that cannot be told apart: those of which it has several, and the empty string
             where it has some without a type.
+        opaque: whether it runs jobs of which Slurm does not tell which of its GPUs they hold; then it is not available.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Node:
     idle: bool = True
     whole: tuple[Gpu, ...] = ()
     several: frozenset[str] = frozenset()
+    opaque: bool = False
 
     @property
     def has_gpus(self) -> bool:

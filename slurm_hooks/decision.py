@@ -207,12 +207,20 @@ def _by_policy(view: ClusterView, need: Need, policy: str, last: tuple[str, str]
     gpu = choose(view, need, policy, last)
     if gpu is not None:
         return _Place(gpu, None, f"{policy} chose {gpu.type} of {gpu.node}")
-    here = (node for node in view.nodes if need.partition in node.partitions and node.shares)
-    if not any(node.gpus for node in here):
-        return _Place(None, None, f"not pinned: no GPU of partition {need.partition} has a Type and shares of its own")
-    apart = need.user and choose(view, need._replace(user=""), policy, last) is not None
-    which = "no GPU without other users' jobs" if apart else "no GPU"
-    return _Place(None, None, f"not pinned: {which} has room now")
+    return _Place(None, None, f"not pinned: {_why_none(view, need, policy, last)}")
+
+
+def _why_none(view: ClusterView, need: Need, policy: str, last: tuple[str, str] | None) -> str:
+    """Why `choose` finds no GPU."""
+    here = [node for node in view.nodes if need.partition in node.partitions and node.shares and node.gpus]
+    if not here:
+        return f"no GPU of partition {need.partition} has a Type and shares of its own"
+    if need.user and choose(view, need._replace(user=""), policy, last) is not None:
+        return "no GPU without other users' jobs has room now"
+    untold = next((node.name for node in here if node.opaque), "")
+    if untold:
+        return f"which GPUs of {untold} are free is not told: AccountingStorageTRES lacks their Types"
+    return "no GPU has room now"
 
 
 def _with_outlook(place: _Place, demand: Demand, interference: Interference | None, partition: Partition) -> _Place:

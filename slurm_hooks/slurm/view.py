@@ -337,8 +337,8 @@ def build(
             tuple(_held(gpu, holders.get((gpu.node, gpu.type), ()), spoken_for) for gpu in several)
             for several in (node.gpus, node.whole)
         )
-        available = node.available and node.name not in opaque
-        made.append(replace(node, gpus=gpus, whole=whole, available=available))
+        untold = node.name in opaque
+        made.append(replace(node, gpus=gpus, whole=whole, available=node.available and not untold, opaque=untold))
     lacking = frozenset(name for node in made if node.has_gpus and not node.shares for name in node.partitions)
     view = ClusterView(taken, tuple(made), waiting, len(waiting_jobs), pinned, lacking, stuck, can_retype=can_retype)
     view = replace(view, at_limit=frozenset(at_limit.values()))

@@ -459,6 +459,10 @@ def test_a_type_that_several_gpus_have() -> None:
         ({"gpus": (), "several": frozenset({""})}, "no GPU of partition gpu has a Type and shares of its own"),
         ({"shares": False}, "no GPU of partition gpu has a Type and shares of its own"),
         ({"available": False}, "no GPU has room now"),
+        (
+            {"available": False, "opaque": True},
+            "which GPUs of n1 are free is not told: AccountingStorageTRES lacks their Types",
+        ),
     ],
 )
 @pytest.mark.parametrize("placement", ["magm", "exclusive"])

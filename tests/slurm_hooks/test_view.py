@@ -117,9 +117,10 @@ def test_nobody_is_pinned_to_devices_that_cannot_be_told_apart() -> None:
 def test_untyped_accounting_makes_a_node_opaque() -> None:
     rows = parse_residents(resident_line("11", "node0", "cpu=1,gres/mps=30", "alice", ""))
     view = build(parse_nodes(NODE), [], rows, taken=0, can_retype=False)
-    assert not view.nodes[0].available
+    assert (view.nodes[0].available, view.nodes[0].opaque) == (False, True)
     rows = parse_residents(resident_line("11", "node0", "cpu=1,mem=1G,node=1", "alice", ""))  # it holds no GPU
-    assert build(parse_nodes(NODE), [], rows, taken=0, can_retype=False).nodes[0].available
+    (node,) = build(parse_nodes(NODE), [], rows, taken=0, can_retype=False).nodes
+    assert (node.available, node.opaque) == (True, False)
 
 
 def test_names_that_are_not_ascii_move_no_column() -> None:
