@@ -75,7 +75,7 @@ class Kept:
         try:
             text = _in_time(rad_toml)
             config = configuration.loads(text, str(rad_toml))
-            if not text.strip() and self.last() is not None:
+            if not text.strip() and (last := self.last()) is not None and last.partitions:
                 raise ConfigError(f"{rad_toml}: is empty: {_SWITCH}")
             return Found(config, text)
         except ConfigAbsentError as error:

@@ -61,7 +61,9 @@ def test_one_that_cannot_be_used_replaces_none(kept: Kept, toml: Path) -> None:
 
 def test_a_configuration_that_names_no_partition_is_one_but_an_empty_file_is_none(kept: Kept, toml: Path) -> None:
     toml.write_text("\n")
-    assert kept.read(toml).text == b"\n", "where nothing else was known"
+    for _ in range(2):
+        assert kept.read(toml).text == b"\n", "where nothing else was known"
+        kept.keep(b"\n")
     kept.keep(GOOD)
     assert "is empty: where no disk was full as it was written, remove it" in kept.read(toml).problem
     toml.write_text("# off\n")
