@@ -46,7 +46,7 @@ class ConfigError(ValueError):
 
 
 class ConfigAbsentError(ConfigError):
-    """There is no such file. A link that leads nowhere is one that cannot be read."""
+    """There is no such file. One behind a link that leads nowhere is one that cannot be read."""
 
 
 def _key(default: Any, doc: str, *, low: float | None = None, high: float | None = None, path: bool = False) -> Any:
@@ -311,9 +311,14 @@ def read(path: Path) -> bytes:
     except files.FileRefusedError as error:
         raise ConfigError(str(error)) from error
     except OSError as error:
-        absent = isinstance(error, FileNotFoundError) and not os.path.lexists(path)
-        kind = ConfigAbsentError if absent else ConfigError
+        kind = ConfigAbsentError if isinstance(error, FileNotFoundError) and _is_absent(path) else ConfigError
         raise kind(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _is_absent(path: Path) -> bool:
+    """Whether a file that cannot be found is not there, rather than behind a link that leads nowhere."""
+    there = next(place for place in (path, *path.absolute().parents) if os.path.lexists(place))
+    return os.path.exists(there)  # noqa: PTH110 - pathlib starts slowly
 
 
 def loads(text: bytes, source: str) -> Config:

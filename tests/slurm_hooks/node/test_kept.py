@@ -78,6 +78,10 @@ def test_none_at_all_is_off_but_a_link_to_nowhere_is_not(kept: Kept, toml: Path)
         kept.read(toml)
     toml.symlink_to("/nowhere/rad.toml")
     assert kept.read(toml).text is None
+    (toml.parent / "etc").symlink_to("/nowhere")  # as of a share that is not mounted
+    assert kept.read(toml.parent / "etc" / "rad.toml").text is None
+    with pytest.raises(ConfigAbsentError):
+        kept.read(toml.parent / "etc2" / "rad" / "rad.toml")
 
 
 def _open_folder(kept: Kept) -> None:
