@@ -117,7 +117,7 @@ def test_a_norm_of_a_print_leaves_a_grid_as_wide_as_its_attention() -> None:
 
 
 def test_short_series_change_no_bound(rad: Rad, monkeypatch: pytest.MonkeyPatch) -> None:
-    short, long = parse_summary(_table(tokens=16)), parse_summary(_table())
+    short, long = parse_summary(_table(tokens=16)), parse_summary(_table(tokens=2048))
     with_room = [rad.predict(each, Workload(64)).upper_mib for each in (short, long)]
     monkeypatch.setattr(Rad, "_otherwise", lambda *_, **__: 0.0)
     without = [rad.predict(each, Workload(64)).upper_mib for each in (short, long)]
