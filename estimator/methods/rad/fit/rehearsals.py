@@ -33,9 +33,10 @@ from estimator.parsers import parse_summary
 from estimator.rehearsal import Found, of_workload
 from estimator.types import Rehearsal, SummaryError, Workload
 
-MISS: Final = 0.01
-"""Share of the runs that may exceed the bound, each family counting the more the more runs it has. Runs whose own batch
-size was not rehearsed have a bound of their own."""
+MISS: Final = 0.007
+"""Share of the runs that may exceed the bound, each family counting the more the more runs it has. Less than one in a
+hundred, as new families exceed bounds more often than families that are left out here. Runs whose own batch size was
+not rehearsed have a bound of their own."""
 _QUANTILE: Final = 0.9
 """Share of the errors that are smaller than what the trees say. With 0.95 bounds are as wide for families that are left
 out, but wider for users' own models that were looked at, and no more of these are too low."""
