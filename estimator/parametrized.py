@@ -9,7 +9,7 @@ pass lacks what such layers give out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -34,11 +34,8 @@ _EACH_MB: Final = 8e-6
 
 def as_layers(summary: ModelSummary) -> ModelSummary:
     """Give the summary with layers in the place of such blocks; it says how many parameters are made anew."""
-    every = layers(summary.root)
-    if not any([layer.type.startswith(BEFORE) for layer in every]):
-        return summary
-    is_made = partial(_is_made, few=_few_normed(every))
-    found = [layer for layer in every if is_made(layer)]
+    is_made = partial(_is_made, few=_few_normed(summary.root))
+    found = [layer for layer in layers(summary.root) if is_made(layer)]
     if not found:
         return summary
     root = Rewrite(partial(_as_layer, is_made)).through(summary.root)
@@ -51,9 +48,9 @@ def as_layers(summary: ModelSummary) -> ModelSummary:
     return replace(summary, root=root, made_anew=sum(map(_params, found)), pass_mb=pass_mb)
 
 
-def _few_normed(every: Sequence[Layer]) -> bool:
+def _few_normed(root: Layer) -> bool:
     """Tell whether most convolutions of series are as they are."""
-    types = Counter([layer.type for layer in every])
+    types = Counter([layer.type for layer in layers(root)])
     return sum([types[type_] - types[BEFORE + type_] for type_ in _OF_SERIES]) > 0
 
 

@@ -11,6 +11,7 @@ from slurm_hooks import mig
 from slurm_hooks.cluster import SHARES_COUNTED_SINCE, SHARES_PER_GPU
 from slurm_hooks.config import Config, Radd
 from slurm_hooks.gpus import memory_of, unknown_gpu, without_memory
+from slurm_hooks.gres import counted
 from slurm_hooks.node.memory import is_smaller
 
 Role = Literal["controller", "node"]
@@ -25,7 +26,6 @@ LUA_MODULES = ("rad", "rad_submit", "rad_script", "rad_step", "rad_summary")
 _SLOW_REQUEUE_S = 121
 # What Slurm must grant the hooks, in seconds: more than etc/prolog.sh and etc/epilog.sh allow themselves.
 _PROLOG_S, _EPILOG_S = 30, 50
-_GRES = re.compile(r"(gpu|mps)(?::((?=[\w.+-]*[A-Za-z])[\w.+-]+))?:(\d+)")
 _LOADS = "loads RAD"
 _LOADED_ANEW = "touch job_submit.lua beside slurm.conf"  # slurmctld goes on with the Lua modules that it has read
 _REQUIRES = re.compile(r"""require[\s(,]+["']rad["']""")
@@ -582,7 +582,7 @@ def _gres(facts: Facts, config: Config) -> list[Finding]:
         findings += _when(name in acting, [finding])
     for name, part in config.partitions.items():
         if part.method == "mig":
-            kinds = {kind for node in facts.nodes if name in node.partitions for _, kind, _ in _GRES.findall(node.gres)}
+            kinds = {kind for node in facts.nodes if name in node.partitions for _, kind, _ in counted(node.gres)}
             found = ", ".join(p.type for p in mig.profiles(kinds))
             cure = "make instances (nvidia-smi mig -cgi) with Types named after their profiles, as AutoDetect=nvml does"
             findings.append(Finding(f"MIG profiles of {name}", bool(found), found or "none", cure))
@@ -613,8 +613,8 @@ def _sharing(config: Config) -> list[str]:
 def _gres_problem(gres: str) -> str:
     """What is wrong with a node's GRES, or the empty string."""
     counts: dict[tuple[str, str], int] = {}
-    for kind, device, count in _GRES.findall(gres):
-        counts[kind, device] = counts.get((kind, device), 0) + int(count)
+    for kind, device, count in counted(gres):
+        counts[kind, device] = counts.get((kind, device), 0) + count
     gpus = {device: count for (kind, device), count in counts.items() if kind == "gpu"}
     shares = {device: count for (kind, device), count in counts.items() if kind == "mps"}
     checks = (
@@ -635,10 +635,10 @@ def _accounting(facts: Facts, config: Config) -> list[Finding]:
     storage = facts.settings.get("AccountingStorageType", "")
     flags = facts.settings.get("AccountingStoreFlags", "")
     tracked = set(facts.settings.get("AccountingStorageTRES", "").split(","))
-    devices = {device for node in facts.nodes for kind, device, _ in _GRES.findall(node.gres) if kind == "mps"}
+    devices = {device for node in facts.nodes for kind, device, _ in counted(node.gres) if kind == "mps"}
     wanted = {"gres/gpu", *(f"gres/mps:{device}" for device in devices if device)}
     wanted |= {"gres/mps"} if _sharing(config) else set()
-    kinds = {kind for node in facts.nodes for _, kind, _ in _GRES.findall(node.gres)}
+    kinds = {kind for node in facts.nodes for _, kind, _ in counted(node.gres)}
     wanted |= {f"gres/gpu:{profile.type}" for profile in mig.profiles(kinds)}
     lacking = ",".join(sorted(wanted - tracked))
     kept_there = storage == "accounting_storage/slurmdbd"
@@ -780,7 +780,7 @@ def _seen(fact: FileFact, ok: bool) -> str:
 
 def _nvml(facts: Facts) -> Finding:
     here = _here(facts)
-    listed = sum(int(count) for kind, _, count in _GRES.findall(here.gres) if kind == "gpu") if here else None
+    listed = sum(count for kind, _, count in counted(here.gres) if kind == "gpu") if here else None
     if facts.gpus is None:
         found = facts.nvml_error or "does not answer"
         return Finding("NVML", False, found, "install NVIDIA's driver; then check: nvidia-smi -L")
@@ -809,11 +809,11 @@ def _instances(facts: Facts) -> list[Finding]:
     if not facts.instances or here is None:
         return []
     listed: dict[tuple[int, int], int] = {}  # instances by slices and memory, as their profiles' names tell
-    for kind, device, count in _GRES.findall(here.gres):
+    for kind, device, count in counted(here.gres):
         profile = mig.profile(device) if kind == "gpu" else None
         if profile is not None:
             key = (profile.slices, profile.memory_mib)
-            listed[key] = listed.get(key, 0) + int(count)
+            listed[key] = listed.get(key, 0) + count
     small = []
     for name, memory_mib in facts.instances:
         profile = mig.profile(name)
