@@ -149,7 +149,7 @@ class Kept:
         for name in names:
             job, _, rest = name.partition(".")
             path = f"{self.path}/{name}"
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):  # it has gone, or its disk takes no changes: the timer has more to do
                 if state.age_s(path) <= _OLD_S:
                     continue
                 if name.endswith(".new") or (job.isdigit() and rest == "json" and not self._is_noted(int(job))):

@@ -178,3 +178,19 @@ def test_what_is_tidied(kept: Kept, tmp_path: Path) -> None:
     kept.tidy()
     assert sorted(path.name for path in Path(kept.path).iterdir()) == ["8.json", "9.json", "rad.toml"]
     Kept("/nowhere").tidy()
+
+
+def test_a_disk_that_takes_no_changes_is_left_as_it_is(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """rad-spool.timer has more to do: it sends what waits in memory, and starts dead daemons anew."""
+    kept.begin(7, Config(node=Node(state_dir="/nowhere")))
+    os.utime(kept.of_job(7), (0, 0))
+
+    def read_only(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", read_only)
+        kept.tidy()
+    assert Path(kept.of_job(7)).exists()
+    kept.tidy()
+    assert not Path(kept.of_job(7)).exists()
