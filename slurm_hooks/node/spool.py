@@ -513,6 +513,6 @@ def _state(settings: Node) -> int:
     """Changes when a file comes into one of the two folders, or goes."""
     times = 0
     for folder in _folders(settings):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # not there yet, or on a disk that is broken
             times += os.stat(folder).st_mtime_ns  # noqa: PTH116
     return times

@@ -698,3 +698,17 @@ def test_idle_daemons_are_looked_after_meanwhile(node: Node, monkeypatch: pytest
     monkeypatch.setattr(spool, "time", clock)
     spool.send_all(node, 0, idle, pytest.fail)
     assert calls == [0, 7, 14]
+
+
+def test_idle_daemons_are_looked_after_where_the_spools_disk_is_broken(
+    node: Node, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(path: str, *more: Any, **others: Any) -> os.stat_result:
+        if str(path).startswith(node.spool_dir):
+            raise OSError(errno.EIO, "Input/output error", path)
+        return stat_of(path, *more, **others)
+
+    stat_of, waits = os.stat, [0.01, None]
+    monkeypatch.setattr(os, "stat", broken)
+    spool.send_all(node, 0, lambda: waits.pop(0), pytest.fail)
+    assert waits == []
