@@ -6,18 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-SHARES_PER_GPU = 100
+from slurm_hooks.shares import SHARES_PER_GPU
+
 # What a job takes that gets all memory of its node, in MiB: more than any has.
 ALL_MEMORY: Final = 1 << 50
-# From this version on, slurmctld counts shares of devices with types; before, one job that asks for any ends it.
-SHARES_COUNTED_SINCE = (22, 5)
-# From this version on, `scontrol update gres=` moves a pending job to another device type instead of adding one.
-RETYPE_SINCE = (23, 11)
-# From this version on, slurmctld knows from its start what shares nodes with jobs have.
-SHARES_KEPT_SINCE = (23, 11)
-# From this version on, no job for shares starts in a reservation of GPUs, nor in one of shares: so seen on 26.05, where
-# 24.11 starts them.
-SHARES_NOT_RESERVED_SINCE = (25, 5)
 
 
 @dataclass(frozen=True)

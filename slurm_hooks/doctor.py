@@ -8,17 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from slurm_hooks import mig
-from slurm_hooks.cluster import SHARES_COUNTED_SINCE, SHARES_PER_GPU
 from slurm_hooks.config import Config, Radd
 from slurm_hooks.gpus import memory_of, unknown_gpu, without_memory
 from slurm_hooks.gres import counted
 from slurm_hooks.node.memory import is_smaller
+from slurm_hooks.shares import SHARES_PER_GPU
+from slurm_hooks.slurm.versions import PREEMPTS_ALL_SINCE, SHARES_COUNTED_SINCE, WHOLE_IS_ALONE_SINCE
 
 Role = Literal["controller", "node"]
-OLDEST_SLURM = SHARES_COUNTED_SINCE
-PREEMPTS_ALL_SINCE = (25, 11)  # the first version that was seen to preempt all jobs of a GPU for one that asks for it
-# The first version that was seen to start no job that asks for a GPU on one of whose shares a job still holds some.
-WHOLE_IS_ALONE_SINCE = (24, 11)
 HOOKS = ("Prolog", "TaskProlog", "Epilog")
 COMMANDS = ("scontrol", "squeue", "sacct", "sacctmgr")
 LUA_MODULES = ("rad", "rad_submit", "rad_script", "rad_step", "rad_summary")
@@ -326,7 +323,7 @@ def _slurm(facts: Facts) -> Finding:
         "with Types, so RAD shares none, and jobs go through as written; until then leave mps out of Gres and GresTypes"
         ": any user's `sbatch --gres=mps:1` ends it"
     )
-    return Finding("Slurm", _version(facts) >= OLDEST_SLURM, f"version {text}", cure)
+    return Finding("Slurm", _version(facts) >= SHARES_COUNTED_SINCE, f"version {text}", cure)
 
 
 def _version(facts: Facts) -> tuple[int, int]:
@@ -563,7 +560,7 @@ def _gres(facts: Facts, config: Config) -> list[Finding]:
             cure = "give each device a Type of its own, for gpu and for mps: see etc/gres.conf.rad"
             finding = Finding(f"GRES of {node.name}", not problem, problem or node.gres, cure)
             findings += _when(not node.partitions.isdisjoint(acting), [finding])
-    if sharing and OLDEST_SLURM <= _version(facts) < WHOLE_IS_ALONE_SINCE:
+    if sharing and SHARES_COUNTED_SINCE <= _version(facts) < WHOLE_IS_ALONE_SINCE:
         where = _some(acting or sharing)
         found = f"in {where} they may start on a GPU that others share, once one of these has ended"
         cure = (

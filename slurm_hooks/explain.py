@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slurm_hooks.amounts import duration, gib
-from slurm_hooks.cluster import SHARES_PER_GPU
 from slurm_hooks.experience import learn
 from slurm_hooks.record_text import printable
 from slurm_hooks.records import NO_JOB, Record, Run, strip
 from slurm_hooks.report import JOULES_PER_KWH, Job
-from slurm_hooks.shares import FULL_THREADS
+from slurm_hooks.shares import FULL_THREADS, SHARES_PER_GPU
 from slurm_hooks.slurm.accounting import JobRun
 from slurm_hooks.slurm.squeue import LIVE
 

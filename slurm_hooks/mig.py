@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from slurm_hooks.cluster import SHARES_PER_GPU
+from slurm_hooks.shares import SHARES_PER_GPU
 
 SLICES = 7
 # A profile's name gives rounded gigabytes; an H200's driver says between 0.954 and 1.066 times as much

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from slurm_hooks.cluster import ALL_MEMORY, SHARES_PER_GPU, ClusterView, Floating, Gpu, Node, floating_in
+from slurm_hooks.cluster import ALL_MEMORY, ClusterView, Floating, Gpu, Node, floating_in
+from slurm_hooks.shares import SHARES_PER_GPU
 
 
 class Need(NamedTuple):

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any, Literal
 
-from slurm_hooks.cluster import SHARES_PER_GPU
 from slurm_hooks.gres import DEVICE_TYPE
 from slurm_hooks.records import Record, Run, decode, with_earlier
+from slurm_hooks.shares import SHARES_PER_GPU
 from slurm_hooks.slurm.accounting import JobRun
 
 By = Literal["user", "account", "partition", "time"]

@@ -6,12 +6,13 @@ Controller and nodes both take them from here.
 from __future__ import annotations
 
 import math
+from typing import Final
 
-from slurm_hooks.cluster import SHARES_PER_GPU
 from slurm_hooks.config import Partition
 
-WHOLE_GPU = SHARES_PER_GPU
-FULL_THREADS = 100
+SHARES_PER_GPU: Final = 100
+WHOLE_GPU: Final = SHARES_PER_GPU
+FULL_THREADS: Final = 100
 
 
 def usable_mib(gpu_memory_mib: int, partition: Partition) -> int:

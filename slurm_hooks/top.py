@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slurm_hooks.amounts import gib
-from slurm_hooks.cluster import SHARES_PER_GPU, ClusterView, Gpu
+from slurm_hooks.cluster import ClusterView, Gpu
 from slurm_hooks.monitor.client import Measured
+from slurm_hooks.shares import SHARES_PER_GPU
 
 BAR_WIDTH = 20
 MARKS = "\u2588\u2591"

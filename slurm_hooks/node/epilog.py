@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slurm_hooks.cluster import RETYPE_SINCE
 from slurm_hooks.monitor import counters
 from slurm_hooks.monitor.counters import JobCounters
 from slurm_hooks.node import (
@@ -35,6 +34,7 @@ from slurm_hooks.node.loglist import Log
 from slurm_hooks.node.recovery import Site, Verdict
 from slurm_hooks.records import Counters, Record, Run, decode, merge
 from slurm_hooks.shares import WHOLE_GPU
+from slurm_hooks.slurm.versions import RETYPE_SINCE
 
 
 def hook(env: Mapping[str, str]) -> None:

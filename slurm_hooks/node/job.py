@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slurm_hooks.cluster import SHARES_PER_GPU
+from slurm_hooks.shares import SHARES_PER_GPU
 
 
 @dataclass(frozen=True)

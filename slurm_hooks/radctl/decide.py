@@ -44,10 +44,10 @@ from slurm_hooks.sbatch import (
 from slurm_hooks.service import Service
 from slurm_hooks.slurm.accounting import SlurmAccounting
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
+from slurm_hooks.slurm.versions import SLASH_SINCE
 from slurm_hooks.slurm.view import expand_hostlist
 
 _DAY_S = 86_400
-_SLASH_SINCE = (23, 11)  # 22.05 writes a colon, 24.11 a slash
 
 
 class DecideError(ValueError):
@@ -162,7 +162,7 @@ def _separator(config: Config) -> str:
         version = SlurmCommands(config.radd.command_timeout_s).version()
     except SlurmError:
         return ":"
-    return "/" if version >= _SLASH_SINCE else ":"
+    return "/" if version >= SLASH_SINCE else ":"
 
 
 def _partitions(config: Config) -> tuple[dict[str, bool], str]:

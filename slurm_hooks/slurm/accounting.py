@@ -19,7 +19,7 @@ from functools import partial
 from typing import Protocol
 
 from slurm_hooks import mig
-from slurm_hooks.cluster import SHARES_PER_GPU
+from slurm_hooks.shares import SHARES_PER_GPU
 from slurm_hooks.slurm import squeue
 from slurm_hooks.slurm.commands import Runner, SlurmError, run
 

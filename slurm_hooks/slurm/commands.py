@@ -15,16 +15,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from slurm_hooks.cluster import (
+from slurm_hooks.cluster import ClusterView
+from slurm_hooks.records import Record, decode
+from slurm_hooks.slurm import pyslurm_queue, squeue
+from slurm_hooks.slurm import view as parsing
+from slurm_hooks.slurm.versions import (
     RETYPE_SINCE,
     SHARES_COUNTED_SINCE,
     SHARES_KEPT_SINCE,
     SHARES_NOT_RESERVED_SINCE,
-    ClusterView,
+    Version,
 )
-from slurm_hooks.records import Record, decode
-from slurm_hooks.slurm import pyslurm_queue, squeue
-from slurm_hooks.slurm import view as parsing
 
 log = logging.getLogger("rad.slurm")
 
@@ -102,10 +103,10 @@ class SlurmCommands:
         self._timeout_s = timeout_s
         self._run = runner
         self._clock = clock
-        self._version: tuple[int, int] | None = None
+        self._version: Version | None = None
         self._settings, self._settings_until = "", float("-inf")
 
-    def version(self) -> tuple[int, int]:
+    def version(self) -> Version:
         """Slurm's major version, for example (22, 5)."""
         if self._version is None:
             self._version = self._ask_version("squeue", "--version")
@@ -119,7 +120,7 @@ class SlurmCommands:
             log.warning("which Slurm this is will be known after a look at it: %s", error)
             return ClusterView()
 
-    def _ask_version(self, *command: str) -> tuple[int, int]:
+    def _ask_version(self, *command: str) -> Version:
         found = re.search(r"(\d+)\.(\d+)", self._run(command, self._timeout_s))
         return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 

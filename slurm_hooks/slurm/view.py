@@ -16,7 +16,6 @@ from types import MappingProxyType
 
 from slurm_hooks import mig
 from slurm_hooks.cluster import (
-    SHARES_PER_GPU,
     Arrival,
     ClusterView,
     Gpu,
@@ -29,7 +28,7 @@ from slurm_hooks.cluster import (
 )
 from slurm_hooks.gres import counted
 from slurm_hooks.records import decode
-from slurm_hooks.shares import FULL_THREADS
+from slurm_hooks.shares import FULL_THREADS, SHARES_PER_GPU
 from slurm_hooks.slurm import squeue
 
 # Columns of squeue's -o, joined by SEPARATOR; the reason comes last because it is free text.

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from scripts.devcluster import Cluster, Layout, Rad, free_base_port
-from slurm_hooks.cluster import RETYPE_SINCE
 from slurm_hooks.records import Record, decode
+from slurm_hooks.slurm.versions import RETYPE_SINCE
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 LOG = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts.devcluster import Cluster
-from slurm_hooks.cluster import SHARES_KEPT_SINCE
+from slurm_hooks.slurm.versions import SHARES_KEPT_SINCE
 from tests.cluster.conftest import ONE_GPU, need_record, record_of, shares, version, whole
 
 SCRIPT = "#!/bin/bash\n#SBATCH --hold --gres=gpu:1\n#RAD memory=48G\ntrue\n"

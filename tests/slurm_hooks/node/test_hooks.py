@@ -1825,3 +1825,12 @@ def test_work_that_outlives_the_hook(place: Path) -> None:
 
 def test_no_commands_are_started_through_a_shell() -> None:
     assert commands.run(["echo", "$(id)"], 5).out == "$(id)\n"
+
+
+@pytest.mark.parametrize("hook", ["prolog", "task_prolog", "epilog"])
+def test_a_hook_starts_without_what_the_controller_needs(hook: str) -> None:
+    """Slurm waits for it before and after each job."""
+    heavy = ("asyncio", "click", "numpy", "slurm_hooks.cluster", "slurm_hooks.request")
+    code = f"import sys, slurm_hooks.node.{hook}; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
