@@ -9,11 +9,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from typing import Final, Literal, NamedTuple, cast
+from typing import Final, NamedTuple, cast, get_args
 
 from estimator.breath import OFTEN, breathe
 from estimator.input_size import InputSizeError, read
 from estimator.types import KINDS, OPTIMIZERS, PRECISIONS, Kind, Optimizer, Precision
+from slurm_hooks.config import JobPolicy
 from slurm_hooks.record_text import printable
 
 MARK: Final = "#RAD"
@@ -27,8 +28,6 @@ _OF_SUMMARY: Final = (
 )
 _QUOTED: Final = " on each line, and quotes around a value with blanks"
 
-JobPolicy = Literal["collocation", "exclusive"]
-JOB_POLICIES: Final[tuple[JobPolicy, ...]] = ("collocation", "exclusive")
 KEYS: Final = ("model", "batch_size", "input_size", "seq_len", "optimizer", "precision", "kind", "policy", "memory")
 
 _LARGEST_COUNT: Final = 100_000_000
@@ -293,7 +292,7 @@ def _value(key: str, text: str, number: int) -> object:
         "optimizer": OPTIMIZERS,
         "precision": PRECISIONS,
         "kind": KINDS,
-        "policy": JOB_POLICIES,
+        "policy": get_args(JobPolicy),
     }
     word = text.lower().replace("-", "_").replace("+", "_")
     if word not in choices[key]:
