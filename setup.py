@@ -85,6 +85,7 @@ COMPILED = (
     "slurm_hooks/estimating.py",
     "slurm_hooks/gpus.py",
     "slurm_hooks/interference.py",
+    "slurm_hooks/memory.py",
     "slurm_hooks/mig.py",
     "slurm_hooks/placement.py",
     "slurm_hooks/radd/protocol.py",

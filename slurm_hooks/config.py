@@ -273,7 +273,7 @@ class Monitor:
 
 @dataclass(frozen=True)
 class Config:
-    """All settings of a site."""
+    """All settings of a site; a partition that it does not name is none of RAD's business."""
 
     radd: Radd = Radd()
     estimator: EstimatorSettings = EstimatorSettings()
@@ -284,10 +284,6 @@ class Config:
     mps: Mps = Mps()
     node: Node = Node()
     monitor: Monitor = Monitor()
-
-    def partition(self, name: str) -> Partition | None:
-        """Settings of a partition, or None where RAD has no business there (it is not configured)."""
-        return self.partitions.get(name)
 
 
 def load(path: Path) -> Config:

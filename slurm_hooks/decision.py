@@ -12,8 +12,9 @@ from slurm_hooks.amounts import gib
 from slurm_hooks.cluster import ClusterView, Gpu, partition_of
 from slurm_hooks.config import Mps, Partition
 from slurm_hooks.directives import Directives
-from slurm_hooks.gpus import memory_of, types_of
+from slurm_hooks.gpus import types_of
 from slurm_hooks.interference import Interference, typical
+from slurm_hooks.memory import memory_of
 from slurm_hooks.placement import Need, candidates, choose
 from slurm_hooks.reach import instances_for, limit_s, need_of, reachable
 from slurm_hooks.records import Record

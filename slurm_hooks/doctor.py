@@ -9,9 +9,9 @@ from typing import Literal
 
 from slurm_hooks import mig
 from slurm_hooks.config import Config, Radd
-from slurm_hooks.gpus import memory_of, unknown_gpu, without_memory
+from slurm_hooks.gpus import unknown_gpu
 from slurm_hooks.gres import counted
-from slurm_hooks.node.memory import is_smaller
+from slurm_hooks.memory import is_smaller, memory_of, without_memory
 from slurm_hooks.shares import SHARES_PER_GPU
 from slurm_hooks.slurm.versions import PREEMPTS_ALL_SINCE, SHARES_COUNTED_SINCE, WHOLE_IS_ALONE_SINCE
 

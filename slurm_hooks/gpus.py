@@ -1,4 +1,4 @@
-"""A partition's GPUs by its settings: what memory they give away, and what a user's GPU type means there. Pure."""
+"""A partition's GPUs by its settings: what is known of them, and what a user's GPU type means there. Pure."""
 
 from __future__ import annotations
 
@@ -8,26 +8,10 @@ from estimator.gpus import is_named, lookup
 from slurm_hooks import mig
 from slurm_hooks.cluster import ClusterView
 from slurm_hooks.config import Partition
+from slurm_hooks.memory import memory_of
 from slurm_hooks.request import GpuRequest
-from slurm_hooks.shares import usable_mib
 
 _NEVER: Final = ClusterView().taken
-
-
-def memory_of(partition: Partition) -> int:
-    """Memory of one GPU of a partition that may be given away, in MiB; 0 where no one says how much it has."""
-    total = partition.gpu_memory_mib or lookup(partition.gpu_model).memory_mib
-    return usable_mib(total, partition)
-
-
-def without_memory(partition: Partition) -> str:
-    """Why nothing of a GPU can be given away in a partition of which `memory_of` is 0, and the cure in rad.toml."""
-    total = partition.gpu_memory_mib or lookup(partition.gpu_model).memory_mib
-    if total:
-        return f"margin_mib = {partition.margin_mib} leaves nothing of a GPU's {total} MiB: lower it"
-    if partition.gpu_model:
-        return f"gpu_model {partition.gpu_model!r} is not known: set gpu_memory_mib too"
-    return "memory of its GPUs is not told: set gpu_model or gpu_memory_mib"
 
 
 def unknown_gpu(partition: Partition) -> str:

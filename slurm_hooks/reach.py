@@ -7,7 +7,7 @@ from typing import Final
 
 from slurm_hooks.cluster import ClusterView, Node, partition_of
 from slurm_hooks.config import Partition
-from slurm_hooks.gpus import memory_of
+from slurm_hooks.memory import memory_of
 from slurm_hooks.placement import Need
 from slurm_hooks.request import Submission
 

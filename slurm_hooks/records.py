@@ -157,6 +157,11 @@ class Record:
     user_changes: tuple[str, ...] = ()
     runs: tuple[Run, ...] = ()
 
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether RAD rewrote the request."""
+        return self.action in ("share", "exclusive")
+
 
 # Jobs of a burst mostly get equal records; those that do not are not many. Bounded in number, as records are in size.
 @functools.lru_cache(maxsize=64)

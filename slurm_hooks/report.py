@@ -56,7 +56,7 @@ class Job:
     @property
     def is_changed(self) -> bool:
         """Whether RAD changed the request."""
-        return self.record is not None and self.record.action in ("share", "exclusive")
+        return self.record is not None and self.record.is_rewritten
 
     @property
     def asks(self) -> bool:

@@ -141,7 +141,7 @@ class Service:
     def give_up(self, fields: Mapping[str, str], reason: str) -> Answer:
         """The answer to a submission on which nothing could be decided."""
         submission = submission_from(fields)
-        partition = self.config.partition(submission.partition.split(",")[0])
+        partition = self.config.partitions.get(submission.partition.split(",")[0])
         if partition is None or partition.method == "off":
             return Answer()
         answer = self._left_alone(submission, _NO_DIRECTIVES, partition, LeftAlone(asked_of(submission), reason))
@@ -160,7 +160,7 @@ class Service:
         """What becomes of a submission that was read."""
         submission = reading.submission
         names = submission.partition.split(",")
-        partitions = [p for p in map(self.config.partition, names) if p is not None and p.method != "off"]
+        partitions = [p for p in map(self.config.partitions.get, names) if p is not None and p.method != "off"]
         if not partitions:
             why = "RAD does not serve it: the job goes through as written"
             return Answer(message=f"partition {submission.partition}: {why}")
@@ -233,7 +233,7 @@ class Service:
         if submission.test_only or waits_for_itself(submission, now):
             return
         # Users may name thousands, and Slurm looks at them after RAD.
-        names = frozenset(name for name in submission.partition.split(",") if self.config.partition(name))
+        names = frozenset(name for name in submission.partition.split(",") if name in self.config.partitions)
         with self._lock:
             self._decided.append(_Decided(now, submission, gpu, resident, partition, names))
         if gpu is not None:

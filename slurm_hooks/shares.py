@@ -15,11 +15,6 @@ WHOLE_GPU: Final = SHARES_PER_GPU
 FULL_THREADS: Final = 100
 
 
-def usable_mib(gpu_memory_mib: int, partition: Partition) -> int:
-    """Memory of one GPU that may be given away, in MiB; 0 where the GPU's memory (0) is not known."""
-    return max(0, gpu_memory_mib - partition.margin_mib)
-
-
 def share_of(upper_mib: int, smact: float, usable: int, partition: Partition) -> int:
     """Shares out of 100: the dominant fraction of memory and of compute, rounded up.
 

@@ -15,7 +15,7 @@ import urllib.request
 from scripts.demo_data import resnet50
 from scripts.gpucluster.machine import GRACE_S, MONITOR_PORT
 from scripts.gpucluster.stage import ALICE, BOB, CONTROL, Facts, Stage, left_after, running
-from slurm_hooks.gpus import memory_of
+from slurm_hooks.memory import memory_of
 from slurm_hooks.shares import WHOLE_GPU
 
 STREAMS = "#SBATCH --partition=streams"

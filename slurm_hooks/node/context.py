@@ -139,7 +139,7 @@ def of_job(hook: str, env: Mapping[str, str]) -> Context | None:
             raise
         config = last
     config = as_begun(config, begun) if begun is not None else config
-    partition = config.partition(job.partition)
+    partition = config.partitions.get(job.partition)
     if job.share is not None and (partition is None or partition.method == "off") and _moved(hook, job, config):
         partition = config.defaults
     return Context(job, partition, config, kept, speaker(config, f"{hook}: job {job.id}")) if partition else None
@@ -154,7 +154,7 @@ def _moved(hook: str, job: NodeJob, config: Config) -> bool:
 
     shown, _ = commands.show_job(job.id, config.node.command_timeout_s)
     record = decode(shown.admin_comment) if shown is not None else None
-    return record is not None and record.action in ("share", "exclusive")
+    return record is not None and record.is_rewritten
 
 
 def speaker(config: Config, who: str) -> Say:

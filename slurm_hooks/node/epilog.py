@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from slurm_hooks.memory import memory_here
 from slurm_hooks.monitor import counters
 from slurm_hooks.monitor.counters import JobCounters
 from slurm_hooks.node import (
@@ -21,7 +22,6 @@ from slurm_hooks.node import (
     gpus,
     loglist,
     logs,
-    memory,
     mps,
     recovery,
     sharedlogs,
@@ -207,7 +207,7 @@ def _judge(
     timeout_s = scene.config.node.command_timeout_s
     site = recovery.Site(
         scene.partition,
-        memory.usable(scene.partition, measured),
+        memory_here(scene.partition, measured),
         scene.config.recovery,
         can_retype=bool(of_memory)
         and commands.other_instance(shown.tres_per_node, record.profile) is not None

@@ -11,7 +11,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from slurm_hooks.node import commands, context, gpus, loglist, logs, memory, mps, sharedlogs, state
+from slurm_hooks.memory import is_smaller, memory_here
+from slurm_hooks.node import commands, context, gpus, loglist, logs, mps, sharedlogs, state
 from slurm_hooks.node.context import Context
 from slurm_hooks.node.loglist import Log
 from slurm_hooks.shares import WHOLE_GPU, cap_of
@@ -70,10 +71,10 @@ def _allotment(scene: Context) -> int | None:
     if scene.job.share is None:
         return None
     measured = gpus.least_memory_mib(f"{scene.config.mps.run_dir}/gpus.json")
-    if memory.is_smaller(scene.partition, measured):
+    if is_smaller(scene.partition, measured):
         text = f"a GPU here has {measured} MiB, less than rad.toml says of partition {scene.job.partition}"
         scene.say_once("memory", f"{text}: jobs are held to their parts of that; name its smallest model as gpu_model")
-    return cap_of(scene.job.share, memory.usable(scene.partition, measured))
+    return cap_of(scene.job.share, memory_here(scene.partition, measured))
 
 
 def _logs(scene: Context) -> list[Log]:
@@ -95,7 +96,7 @@ def _join(scene: Context, gpu: int, share: int) -> dict[str, Any]:
         return {}
     try:
         found = gpus.gpu(gpu, settings.nvidia_smi, f"{state.folder(settings.run_dir)}/gpus.json")
-        cap = cap_of(share, memory.usable(scene.partition, found.memory_mib if found else 0))
+        cap = cap_of(share, memory_here(scene.partition, found.memory_mib if found else 0))
         if cap is None:
             scene.say_once("no-memory", "the GPU's memory is not known: set gpu_memory_mib; jobs get no memory caps")
         visible = found.uuid if found else str(gpu)

@@ -103,7 +103,7 @@ def judge(record: Record | None, ended: Ended, site: Site) -> Verdict:
     """Tell what becomes of a run."""
     if ended.exit_status == 0 and ended.exit_signal == 0:
         return Verdict("completed")
-    if record is None or record.action not in ("share", "exclusive"):
+    if record is None or not record.is_rewritten:
         return Verdict("failed")
     if not died_of_memory(ended):
         if not _under_mps(ended):
@@ -228,7 +228,7 @@ def with_run(record: Record, run: Run) -> Record:
 
 def _changed_by_user(record: Record, run: Run) -> bool:
     """Whether a run held other shares than decided; the record's share is that of the latest decision."""
-    if run.share is None or record.share is None or record.action not in ("share", "exclusive"):
+    if run.share is None or record.share is None or not record.is_rewritten:
         return False
     later = any((r.restart or 0) >= (run.restart or 0) and r.outcome in REGROWN for r in record.runs)
     return run.share != record.share and not later

@@ -14,8 +14,8 @@ from typing import Any
 from slurm_hooks.config import Config, ConfigError
 from slurm_hooks.node import context, state
 from slurm_hooks.node.kept import Kept
+from slurm_hooks.shares import FULL_THREADS
 
-FULL = 100
 # What sbatch leaves for each srun in the script: it would ask for GPUs in a job that holds shares of one.
 _OF_STEPS = ("SLURM_GPU_BIND", "SLURM_TRES_BIND")
 # The same, but scripts count by these: they stay where cli_filter.lua sees to it that no srun minds. What they were it
@@ -73,10 +73,10 @@ def of_attached(job: int, timeout_s: float) -> dict[str, str]:
 
     shown, _ = commands.show_job(job, timeout_s)
     record = decode(shown.admin_comment) if shown is not None else None
-    if shown is None or record is None or record.action not in ("share", "exclusive"):
+    if shown is None or record is None or not record.is_rewritten:
         return {}
-    threads = str(record.thread_percentage or FULL)
-    place = f"@{record.node}:{record.pin}" if record.pin and threads != str(FULL) else ""
+    threads = str(record.thread_percentage or FULL_THREADS)
+    place = f"@{record.node}:{record.pin}" if record.pin and threads != str(FULL_THREADS) else ""
     return {
         "RAD_SHARE": str(record.share),
         "RAD_THREAD_PERCENTAGE": threads + place,
@@ -172,11 +172,11 @@ def _percentage(env: Mapping[str, str], pipe: str) -> int:
     It was chosen for the jobs that were there. A job that Slurm put elsewhere, or queued again, meets others.
     """
     text, limited, where = env.get("RAD_THREAD_PERCENTAGE", "").partition("@")
-    if not (text.isascii() and text.isdigit() and len(text) <= 3 and 1 <= int(text) <= FULL):
-        return FULL
+    if not (text.isascii() and text.isdigit() and len(text) <= 3 and 1 <= int(text) <= FULL_THREADS):
+        return FULL_THREADS
     here = f"{env.get('SLURMD_NODENAME', '')}:{''.join(pipe.split('/')[-3:-2])}"
     first = env.get("SLURM_RESTART_COUNT", "0") == "0"
-    return FULL if limited and not (first and where == here) else int(text)
+    return FULL_THREADS if limited and not (first and where == here) else int(text)
 
 
 def _is_slot(pipe: str) -> bool:

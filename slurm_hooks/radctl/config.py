@@ -11,8 +11,9 @@ import click
 
 from slurm_hooks import config as settings
 from slurm_hooks import config_reference
-from slurm_hooks.gpus import memory_of, unknown_gpu, without_memory
+from slurm_hooks.gpus import unknown_gpu
 from slurm_hooks.hook import LONGEST_REQUEST, LONGEST_SUMMARY, LUA_DEADLINE_S
+from slurm_hooks.memory import memory_of, without_memory
 from slurm_hooks.radctl.main import Site
 
 _PATTERN = re.compile(r"[*?,\[\s]")  # as what stands for several partitions has, and hardly the name of one

@@ -165,7 +165,7 @@ class Poller:
             self._released[job_id] = (times + 1, view.taken)
             try:
                 record = self._slurm.record(job_id)
-                if record is not None and record.action in ("share", "exclusive"):
+                if record is not None and record.is_rewritten:
                     self._slurm.release(job_id)
                     log.info("job %d is held no longer: Slurm took no node to have shares of its GPUs", job_id)
             except SlurmError as error:

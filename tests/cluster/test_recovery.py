@@ -93,7 +93,7 @@ def ended(rad_cluster: Cluster, jobs: Jobs) -> Callable[[str], tuple[str, Record
             rows = rad_cluster.sacct(job, "State", "AdminComment")
             record = decode(rows[-1]["AdminComment"]) if rows else None
             final = bool(rows) and rows[-1]["State"] == state
-            return final and (record is None or not _enforced(record) or _last_outcome(record) in _FINAL)
+            return final and (record is None or not record.is_rewritten or _last_outcome(record) in _FINAL)
 
         rad_cluster.wait_for(f"slurmdbd has the outcome of {name}", recorded, 120)
         return state, record
@@ -102,10 +102,6 @@ def ended(rad_cluster: Cluster, jobs: Jobs) -> Callable[[str], tuple[str, Record
 
 
 _FINAL = ("completed", "failed", "oom_final", "oom_told")
-
-
-def _enforced(record: Record) -> bool:
-    return record.action in ("share", "exclusive")
 
 
 def _last_outcome(record: Record) -> str:

@@ -30,16 +30,16 @@ def _message(data: dict[str, Any]) -> str:
 
 def test_nothing_said_is_the_default() -> None:
     assert config.parse({}, "rad.toml") == Config()
-    assert Config().partition("gpu") is None
 
 
 def test_partitions_take_defaults() -> None:
     made = config.parse(
         {"defaults": {"mode": "shadow", "smact_cap": 1}, "partitions": {"a": {}, "b": {"mode": "advise"}}}, "rad.toml"
     )
-    assert made.partition("a") == Partition(mode="shadow", smact_cap=1.0)
-    assert made.partition("b") == Partition(mode="advise", smact_cap=1.0)
-    assert made.partition("c") is None
+    assert made.partitions == {
+        "a": Partition(mode="shadow", smact_cap=1.0),
+        "b": Partition(mode="advise", smact_cap=1.0),
+    }
     assert type(made.defaults.smact_cap) is float
 
 

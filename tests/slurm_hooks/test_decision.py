@@ -30,10 +30,11 @@ from slurm_hooks.decision import (
     decide,
 )
 from slurm_hooks.directives import Directives
-from slurm_hooks.gpus import memory_of, unknown_type
+from slurm_hooks.gpus import unknown_type
+from slurm_hooks.memory import memory_of, usable_mib
 from slurm_hooks.reach import gives_whole_nodes, need_of
 from slurm_hooks.request import GpuRequest, Submission, with_defaults
-from slurm_hooks.shares import cap_of, share_of, usable_mib
+from slurm_hooks.shares import cap_of, share_of
 
 PARTITION = Partition(gpu_memory_mib=102_048, default_smact=0.1)
 H200 = replace(PARTITION, gpu_model="h200")

@@ -43,7 +43,7 @@ def test_example_names_every_key_with_its_default() -> None:
         name: set(vars(getattr(config.Config(), name))) for name in data
     }
     assert set(data) | {"partitions"} == set(vars(config.Config()))
-    assert config.parse({"partitions": partitions}, "example").partition("gpu") is not None
+    assert config.parse({"partitions": partitions}, "example").partitions.keys() == {"gpu"}
 
 
 def test_check_names_partitions(tmp_path: Path) -> None:

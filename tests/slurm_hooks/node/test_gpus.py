@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from slurm_hooks.config import Partition
+from slurm_hooks.memory import memory_here
 from slurm_hooks.node import gpus, state
 from slurm_hooks.node.gpus import NodeGpu
-from slurm_hooks.node.memory import usable
 
 # nvidia-smi --query-gpu=index,uuid,memory.total --format=csv,noheader,nounits
 SMI = """\
@@ -102,4 +102,4 @@ def test_no_driver(place: Path) -> None:
     ],
 )
 def test_memory_to_give_away(partition: Partition, measured: int, mib: int) -> None:
-    assert usable(partition, measured) == mib
+    assert memory_here(partition, measured) == mib
