@@ -10,9 +10,10 @@ from typing import get_args
 
 import click
 
-from slurm_hooks import doctor as judge
 from slurm_hooks.config import Config, ConfigError
-from slurm_hooks.doctor_facts import gather
+from slurm_hooks.doctor.examine import Role, examine, roles_of
+from slurm_hooks.doctor.findings import Finding
+from slurm_hooks.doctor.look.gather import gather
 from slurm_hooks.node.kept import Kept
 from slurm_hooks.radctl.main import Site
 from slurm_hooks.radctl.options import JSON, examples
@@ -21,10 +22,10 @@ _WIDTH = 24
 
 
 @click.command(epilog=examples("radctl doctor", "radctl doctor node"))
-@click.argument("role", type=click.Choice(get_args(judge.Role)), required=False)
+@click.argument("role", type=click.Choice(get_args(Role)), required=False)
 @JSON
 @click.pass_obj
-def doctor(site: Site, role: judge.Role | None, as_json: bool) -> None:
+def doctor(site: Site, role: Role | None, as_json: bool) -> None:
     """Tell what RAD lacks on a controller or node, and the cure.
 
     Without ROLE: what Slurm says this machine is. Run it as root: other users do not see everything. Exit code 1 if
@@ -33,7 +34,7 @@ def doctor(site: Site, role: judge.Role | None, as_json: bool) -> None:
     kept = Kept.of(os.environ)
     config, unusable = _config(site, kept)
     facts = gather(config, site.path, kept, unusable)
-    findings = {part: judge.examine(part, facts, config) for part in ([role] if role else judge.roles_of(facts))}
+    findings = {part: examine(part, facts, config) for part in ([role] if role else roles_of(facts))}
     lacks = any(finding.needed and not finding.ok for several in findings.values() for finding in several)
     if as_json:
         click.echo(json.dumps({part: list(map(dataclasses.asdict, several)) for part, several in findings.items()}))
@@ -56,7 +57,7 @@ def _config(site: Site, kept: Kept) -> tuple[Config, str]:
     return found.config, found.problem
 
 
-def _show(finding: judge.Finding) -> None:
+def _show(finding: Finding) -> None:
     mark = "ok" if finding.ok else "missing" if finding.needed else "later" if finding.later else "advice"
     click.echo(f"  {mark:<8} {finding.subject:<{_WIDTH}} {finding.found}")
     if not finding.ok:

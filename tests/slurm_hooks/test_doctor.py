@@ -22,10 +22,16 @@ import pynvml
 import pytest
 from click.testing import CliRunner
 
+import slurm_hooks
 from predictor import nvml
-from slurm_hooks import doctor, doctor_facts
 from slurm_hooks.config import Config, EstimatorSettings, Mps, Node, Partition, PredictorSettings, Radd
-from slurm_hooks.doctor import COMMANDS, LUA_MODULES, Facts, FileFact, Finding, NodeFact, Role, examine, roles_of
+from slurm_hooks.doctor.checks.hooks import EPILOG_S, PROLOG_S
+from slurm_hooks.doctor.examine import Role, examine, roles_of
+from slurm_hooks.doctor.facts import COMMANDS, LUA_MODULES, Facts, FileFact, NodeFact
+from slurm_hooks.doctor.findings import Finding
+from slurm_hooks.doctor.look import daemons, files, gpus, hooks, lua
+from slurm_hooks.doctor.look import slurm as slurm_facts
+from slurm_hooks.doctor.look.gather import gather
 from slurm_hooks.node.kept import Kept
 from slurm_hooks.radctl import doctor as command
 from slurm_hooks.radctl.main import cli
@@ -47,7 +53,7 @@ FOLDER = FileFact("directory", 0o755, 0, 0)
 
 # A machine that lacks nothing; each case takes something away.
 SETTINGS = {
-    **doctor_facts.parse_settings(CONFIG_TEXT),
+    **slurm_facts.parse_settings(CONFIG_TEXT),
     "JobSubmitPlugins": "lua",
     "CliFilterPlugins": "lua",
     "Prolog": "/opt/rad/prolog.sh",
@@ -60,7 +66,7 @@ SETTINGS = {
 WELL = Facts(
     settings=SETTINGS,
     partitions=frozenset({"gpu", "cpu"}),
-    nodes=tuple(doctor_facts.parse_nodes(NODE_TEXT)),
+    nodes=tuple(slurm_facts.parse_nodes(NODE_TEXT)),
     gres_conf=GRES_CONF,
     scripts={"job_submit.lua": HOOK, "cli_filter.lua": HOOK},
     lua_version="5.1",
@@ -517,10 +523,10 @@ def test_what_systemd_says_of_the_timer(tmp_path: Path) -> None:
     def fails(command: Sequence[str], timeout_s: float) -> str:
         raise SlurmError("systemctl: Failed to connect to bus")
 
-    assert doctor_facts._timer(run, tmp_path, 1.0) is None
+    assert daemons.timer(run, tmp_path, 1.0) is None
     (tmp_path / "run/systemd/system").mkdir(parents=True)
-    assert doctor_facts._timer(run, tmp_path, 1.0) == "active"
-    assert doctor_facts._timer(fails, tmp_path, 1.0) is None
+    assert daemons.timer(run, tmp_path, 1.0) == "active"
+    assert daemons.timer(fails, tmp_path, 1.0) is None
 
 
 def test_folders_are_made_when_needed() -> None:
@@ -629,14 +635,14 @@ def test_limits_of_the_hooks_that_are_long_enough(value: str) -> None:
 
 def test_the_hooks_end_before_slurm_ends_them() -> None:
     etc = Path(__file__).parents[2] / "etc"
-    for name, most in (("prolog.sh", doctor._PROLOG_S), ("epilog.sh", doctor._EPILOG_S)):
+    for name, most in (("prolog.sh", PROLOG_S), ("epilog.sh", EPILOG_S)):
         found = re.findall(r"/usr/bin/timeout (?:-k (\d+) )?(\d+) ", (etc / name).read_text())
         assert sum(map(int, filter(None, itertools.chain(*found)))) < most
 
 
 def test_slurms_own_words() -> None:
     assert SETTINGS["AuthInfo"] == "socket=/srv/slurm/run/munge/munge.socket,cred_expire=5"
-    assert doctor_facts.parse_settings(CONFIG_TEXT)["JobSubmitPlugins"] == ""
+    assert slurm_facts.parse_settings(CONFIG_TEXT)["JobSubmitPlugins"] == ""
     (node,) = WELL.nodes
     assert (node.name, node.host, node.partitions, node.features) == (
         "node0",
@@ -646,14 +652,14 @@ def test_slurms_own_words() -> None:
     )
     assert node.gres.startswith("gpu:g0:1,gpu:g1:1,")
     assert node.state == "IDLE"
-    assert doctor_facts.parse_nodes("NodeName=x Gres=(null)\nNodeHostName=y\n") == [NodeFact("x")]
+    assert slurm_facts.parse_nodes("NodeName=x Gres=(null)\nNodeHostName=y\n") == [NodeFact("x")]
     text = "NodeName=x State=IDLE+DRAIN Reason=gres/gpu count low (3 < 4) [slurm@2026-11-28T01:00:00] Comment=a\n"
-    assert doctor_facts.parse_nodes(text) == [NodeFact("x", state="IDLE+DRAIN", reason="gres/gpu count low (3 < 4)")]
+    assert slurm_facts.parse_nodes(text) == [NodeFact("x", state="IDLE+DRAIN", reason="gres/gpu count low (3 < 4)")]
 
 
 def test_several_hooks() -> None:
     text = "Prolog[0]               = /opt/rad/prolog.sh\nProlog[1]  = /etc/site.sh\nSlurmctldHost[0] = vm(127.0.0.1)\n"
-    settings = doctor_facts.parse_settings(text)
+    settings = slurm_facts.parse_settings(text)
     assert settings == {"Prolog": "/opt/rad/prolog.sh,/etc/site.sh", "SlurmctldHost[0]": "vm(127.0.0.1)"}
     finding = _only("node", settings={**SETTINGS, **settings})
     assert (finding.subject, finding.found) == ("Prolog", "/etc/site.sh: absent")
@@ -713,12 +719,12 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
         server.listen()
         radd = threading.Thread(target=_end_one, args=(server,))
         radd.start()
-        facts = doctor_facts.gather(config, toml, KEPT, runner=run, root=tmp_path)
+        facts = gather(config, toml, KEPT, runner=run, root=tmp_path)
         radd.join()
     assert facts.slurm_error == facts.slurmdbd_error == ""
     assert not facts.changed
     os.utime(toml, (2**32, 2**32))
-    assert doctor_facts.gather(config, toml, KEPT, runner=run, root=tmp_path).changed
+    assert gather(config, toml, KEPT, runner=run, root=tmp_path).changed
     assert facts.partitions == {"gpu", "cpu"}
     assert facts.preempted == {"gpu"}
     assert facts.whole == {"cpu"}
@@ -739,9 +745,7 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     assert facts.users == {}
     assert facts.radd_error == ""
     assert (facts.radd_user, facts.radd_rights) == ("root", "Administrator")
-    assert (
-        doctor_facts.gather(config, toml, KEPT, runner=run, root=tmp_path).radd_error == f"{path}: Connection refused"
-    )
+    assert gather(config, toml, KEPT, runner=run, root=tmp_path).radd_error == f"{path}: Connection refused"
 
 
 def test_a_slurmdbd_that_hangs_is_asked_once(tmp_path: Path) -> None:
@@ -755,9 +759,7 @@ def test_a_slurmdbd_that_hangs_is_asked_once(tmp_path: Path) -> None:
 
     there = tmp_path / "radd.sock"
     there.touch()  # radd's user has rights to ask for
-    facts = doctor_facts.gather(
-        Config(radd=Radd(socket=str(there))), tmp_path / "rad.toml", KEPT, runner=run, root=tmp_path
-    )
+    facts = gather(Config(radd=Radd(socket=str(there))), tmp_path / "rad.toml", KEPT, runner=run, root=tmp_path)
     assert (facts.slurmdbd_error, asked) == ("no answer within 20 s", ["cluster"])
     assert (facts.radd_rights, facts.limits, facts.least) == (None, {}, {})
 
@@ -767,9 +769,9 @@ def test_a_slurmdbd_that_hangs_is_asked_once(tmp_path: Path) -> None:
     [
         ("rad.env", "RAD_PYTHON=/opt/rad/bin/python\nRAD_PATH=/opt/slurm/bin:/bin\n", "/opt/slurm/bin:/bin"),
         ("rad.env", "export RAD_CONFIG=/a/rad.toml RAD_PATH='/opt/slurm/bin' # ours\n", "/opt/slurm/bin"),
-        ("rad.env", 'RAD_PATH="/opt/slurm/bin:$PATH"\n', f"/opt/slurm/bin:{doctor_facts._OF_HOOKS}"),
+        ("rad.env", 'RAD_PATH="/opt/slurm/bin:$PATH"\n', f"/opt/slurm/bin:{hooks.OF_HOOKS}"),
         ("rad.env", "RAD_PATH=/opt/older/bin\nRAD_PATH=/opt/slurm/bin\n", "/opt/slurm/bin"),
-        ("rad.env", "#RAD_PATH=/opt/slurm/bin\n", doctor_facts._OF_HOOKS),
+        ("rad.env", "#RAD_PATH=/opt/slurm/bin\n", hooks.OF_HOOKS),
         ("prolog.sh", "#!/bin/sh\nRAD_PATH=/opt/slurm/bin\n", "/opt/slurm/bin"),
     ],
 )
@@ -779,10 +781,10 @@ def test_where_the_hooks_look_for_commands(
     monkeypatch.setattr(sys, "prefix", "/nowhere")
     hook = (Path(__file__).parents[2] / "etc" / "prolog.sh").read_text()
     (tmp_path / "prolog.sh").write_text(hook)
-    assert doctor_facts._path_of_hooks({"Prolog": f"{tmp_path}/prolog.sh"}) == doctor_facts._OF_HOOKS
-    assert f"${{RAD_PATH:-{doctor_facts._OF_HOOKS}}}" in hook
+    assert hooks.path_of_hooks({"Prolog": f"{tmp_path}/prolog.sh"}) == hooks.OF_HOOKS
+    assert f"${{RAD_PATH:-{hooks.OF_HOOKS}}}" in hook
     (tmp_path / file).write_text(text)
-    assert doctor_facts._path_of_hooks({"Prolog": f"{tmp_path}/prolog.sh"}) == path
+    assert hooks.path_of_hooks({"Prolog": f"{tmp_path}/prolog.sh"}) == path
 
 
 def test_which_configuration_the_hooks_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -794,12 +796,12 @@ def test_which_configuration_the_hooks_read(tmp_path: Path, monkeypatch: pytest.
     def run(command: Sequence[str], timeout_s: float) -> str:
         return f"Prolog = {tmp_path}/prolog.sh\n" if command[2] == "config" else ""
 
-    assert doctor_facts.gather(Config(), toml, KEPT, runner=run, root=tmp_path).read == ""
+    assert gather(Config(), toml, KEPT, runner=run, root=tmp_path).read == ""
     (tmp_path / "rad.env").write_text(f"RAD_PYTHON=/a/python\nRAD_CONFIG={link}\n")
-    assert doctor_facts.gather(Config(), toml, KEPT, runner=run, root=tmp_path).read == ""
-    assert doctor_facts.gather(Config(), tmp_path / "other.toml", KEPT, runner=run, root=tmp_path).read == str(link)
+    assert gather(Config(), toml, KEPT, runner=run, root=tmp_path).read == ""
+    assert gather(Config(), tmp_path / "other.toml", KEPT, runner=run, root=tmp_path).read == str(link)
     (tmp_path / "rad.env").write_text(f"OURS={tmp_path}\nRAD_CONFIG=$OURS/rad.toml\n")
-    assert doctor_facts.gather(Config(), toml, KEPT, runner=run, root=tmp_path).read == ""
+    assert gather(Config(), toml, KEPT, runner=run, root=tmp_path).read == ""
 
 
 def test_facts_without_slurm(tmp_path: Path) -> None:
@@ -807,13 +809,13 @@ def test_facts_without_slurm(tmp_path: Path) -> None:
         raise SlurmError("scontrol: Unable to contact slurm controller")
 
     config = Config(radd=Radd(socket=str(tmp_path / "none"), slurm_user="root"))
-    facts = doctor_facts.gather(config, tmp_path / "rad.toml", KEPT, runner=run, root=tmp_path)
+    facts = gather(config, tmp_path / "rad.toml", KEPT, runner=run, root=tmp_path)
     assert not facts.changed
     assert facts.slurm_error == facts.slurmdbd_error == "scontrol: Unable to contact slurm controller"
     assert (facts.settings, facts.nodes, facts.gres_conf, facts.lua_version) == ({}, (), None, "")
     assert facts.users == {"root": (0, 0)}
     assert (facts.radd_user, facts.radd_rights) == ("", None)
-    assert doctor_facts._rights(run, "rad", 1.0) is None
+    assert slurm_facts.rights(run, "rad", 1.0) is None
     assert "No such file" in (facts.radd_error or "")
 
 
@@ -829,21 +831,21 @@ def open_folder() -> Iterator[Path]:
 def test_what_users_cannot_read(open_folder: Path) -> None:
     toml = open_folder / "rad.toml"
     toml.touch(0o644)
-    assert doctor_facts._closed(toml) == doctor_facts._closed(open_folder / "absent") == ""
+    assert files.closed(toml) == files.closed(open_folder / "absent") == ""
     open_folder.chmod(0o711)
-    assert doctor_facts._closed(toml) == doctor_facts._closed(open_folder) == ""
+    assert files.closed(toml) == files.closed(open_folder) == ""
     toml.chmod(0o640)
-    assert doctor_facts._closed(toml) == str(toml)
-    assert doctor_facts._closed(toml, os.geteuid()) == doctor_facts._closed(toml, 7, [toml.stat().st_gid]) == ""
+    assert files.closed(toml) == str(toml)
+    assert files.closed(toml, os.geteuid()) == files.closed(toml, 7, [toml.stat().st_gid]) == ""
     toml.chmod(0o604)
     inner = open_folder / "inner"
     inner.mkdir(0o755)
     (inner / "link").symlink_to(toml)
     open_folder.chmod(0o700)
-    assert doctor_facts._closed(inner / "link") == str(open_folder)
+    assert files.closed(inner / "link") == str(open_folder)
     circle = open_folder / "circle"
     circle.symlink_to(circle)
-    assert doctor_facts._closed(circle, os.geteuid()) == ""
+    assert files.closed(circle, os.geteuid()) == ""
     finding = _only("node", closed={"rad.toml": "/etc/rad"})
     assert (finding.subject, finding.found) == ("rad.toml", "/etc/rad: not for everybody to read")
     assert not finding.needed
@@ -861,20 +863,20 @@ def test_what_is_closed_to_whom(open_folder: Path, tmp_path: Path) -> None:
     )
     users = {user.pw_name: (user.pw_uid, user.pw_gid)}
     toml, modules = open_folder / "rad.toml", [str(open_folder / "rad.lua"), ""]
-    closed = doctor_facts._all_closed(config, toml, open_folder, modules, users)
+    closed = files.all_closed(config, toml, open_folder, modules, users)
     assert set(closed) == {"rad.toml", "[node] state_dir", "Lua module rad", "cli_filter.lua"}
     assert Path(closed["[node] state_dir"]) in (tmp_path, *tmp_path.parents)
     (open_folder / "slurm.conf").touch(0o640)
-    assert "cli_filter.lua" not in doctor_facts._all_closed(config, toml, open_folder, modules, users)
+    assert "cli_filter.lua" not in files.all_closed(config, toml, open_folder, modules, users)
     (open_folder / "slurm.conf").chmod(0o644)
-    assert "cli_filter.lua" in doctor_facts._all_closed(config, toml, open_folder, modules, users)
+    assert "cli_filter.lua" in files.all_closed(config, toml, open_folder, modules, users)
     open_folder.chmod(0o700)
-    assert "cli_filter.lua" not in doctor_facts._all_closed(config, toml, open_folder, modules, users)
-    others = doctor_facts._all_closed(config, toml, open_folder, modules, {user.pw_name: (4711, user.pw_gid)})
+    assert "cli_filter.lua" not in files.all_closed(config, toml, open_folder, modules, users)
+    others = files.all_closed(config, toml, open_folder, modules, {user.pw_name: (4711, user.pw_gid)})
     assert (others["radd socket"], others["job_submit.lua"]) == (str(open_folder), str(open_folder))
-    assert "job_submit.lua" not in doctor_facts._all_closed(config, toml, None, modules, {})
+    assert "job_submit.lua" not in files.all_closed(config, toml, None, modules, {})
     open_folder.chmod(0o600)
-    for_root = doctor_facts._all_closed(config, toml, open_folder, modules, {"root": (0, 0)})
+    for_root = files.all_closed(config, toml, open_folder, modules, {"root": (0, 0)})
     assert not {"radd socket", "job_submit.lua"} & set(for_root)
     open_folder.chmod(0o755)
 
@@ -883,52 +885,52 @@ def test_which_scripts_the_hooks_are(tmp_path: Path) -> None:
     ours, other = tmp_path / "ours.sh", tmp_path / "other.sh"
     ours.write_text("#!/bin/sh\n/opt/rad/etc/prolog.sh\n")
     other.write_text("#!/bin/sh\nscratch --gradual\n")
-    assert doctor_facts._scripts(f"{tmp_path}/*.sh,/no/such/*") == [str(other), str(ours), "/no/such/*"]
-    assert doctor_facts._name_rad([str(other), str(ours)])
-    assert doctor_facts._name_rad([str(tmp_path / "absent")])
-    assert doctor_facts._name_rad([])
-    assert not doctor_facts._name_rad([str(other)])
+    assert hooks.scripts(f"{tmp_path}/*.sh,/no/such/*") == [str(other), str(ours), "/no/such/*"]
+    assert hooks.name_rad([str(other), str(ours)])
+    assert hooks.name_rad([str(tmp_path / "absent")])
+    assert hooks.name_rad([])
+    assert not hooks.name_rad([str(other)])
     for name in ("prolog.sh", "epilog.sh"):
-        assert doctor_facts._name_rad([str(Path(__file__).parents[2] / "etc" / name)])
+        assert hooks.name_rad([str(Path(__file__).parents[2] / "etc" / name)])
 
 
 def test_a_gres_conf_that_includes_others(tmp_path: Path) -> None:
     (tmp_path / "gres.conf").write_text("AutoDetect=off\n Include mps.conf # ours\ninclude absent.conf\n")
     (tmp_path / "mps.conf").write_text("Name=mps Count=100\ninclude mps.conf\n")
-    text = doctor_facts._with_included(tmp_path / "gres.conf") or ""
+    text = files.with_included(tmp_path / "gres.conf") or ""
     assert text.startswith("AutoDetect=off\nName=mps Count=100\n")
     assert _only("node", gres_conf=text).found == "Name=mps Count=100"
 
 
 def test_models_that_cannot_be_used(tmp_path: Path) -> None:
     config = Config(estimator=EstimatorSettings(models_dir=str(tmp_path)))
-    assert doctor_facts._model(config) == ""
+    assert daemons.model(config) == ""
     (tmp_path / "rad").mkdir()
     (tmp_path / "rad" / "current").write_text("none\n")
-    assert f"{tmp_path}/rad/current names no version" in doctor_facts._model(config)
+    assert f"{tmp_path}/rad/current names no version" in daemons.model(config)
 
 
 def test_a_node_without_a_slurm_conf_of_its_own(tmp_path: Path) -> None:
     conf, cache = tmp_path / "etc" / "slurm.conf", tmp_path / "run/slurm/conf"
-    assert doctor_facts._folder("", tmp_path) is None
-    assert doctor_facts._folder(str(conf), tmp_path) == conf.parent
+    assert files.folder_of("", tmp_path) is None
+    assert files.folder_of(str(conf), tmp_path) == conf.parent
     cache.mkdir(parents=True)
     (cache / "slurm.conf").touch()
-    assert doctor_facts._folder(str(conf), tmp_path) == cache
+    assert files.folder_of(str(conf), tmp_path) == cache
     closed = tmp_path / ("x" * 256) / "slurm.conf"  # cannot be looked at, as what lies in another's closed folder
-    assert doctor_facts._folder(str(closed), tmp_path) == cache
+    assert files.folder_of(str(closed), tmp_path) == cache
     conf.parent.mkdir()
     conf.touch()
-    assert doctor_facts._folder(str(conf), tmp_path) == conf.parent
+    assert files.folder_of(str(conf), tmp_path) == conf.parent
 
 
 def test_lua_modules_of_another_version(tmp_path: Path) -> None:
     other = tmp_path / "rad.lua"
-    shutil.copy(Path(doctor_facts.__file__).with_name("lua") / "rad.lua", other)
-    assert doctor_facts._is_ours("rad", str(other))
+    shutil.copy(Path(slurm_hooks.__file__).with_name("lua") / "rad.lua", other)
+    assert lua.is_ours("rad", str(other))
     other.write_text("return {}\n")
-    assert not doctor_facts._is_ours("rad", str(other))
-    assert doctor_facts._is_ours("rad", str(tmp_path / "absent"))
+    assert not lua.is_ours("rad", str(other))
+    assert lua.is_ours("rad", str(tmp_path / "absent"))
 
 
 @pytest.mark.parametrize("role", ["controller", "node"])
@@ -941,9 +943,9 @@ def test_no_configuration_at_all(role: Role, tmp_path: Path) -> None:
         raise SlurmError(f"{argv[0]} {timeout_s}")
 
     toml = tmp_path / "rad.toml"
-    assert doctor_facts.gather(Config(), toml, KEPT, runner=run, root=tmp_path).absent == str(toml)
+    assert gather(Config(), toml, KEPT, runner=run, root=tmp_path).absent == str(toml)
     toml.touch()
-    assert doctor_facts.gather(Config(), toml, KEPT, runner=run, root=tmp_path).absent == ""
+    assert gather(Config(), toml, KEPT, runner=run, root=tmp_path).absent == ""
 
 
 def test_partitions_that_give_whole_nodes() -> None:
@@ -1002,12 +1004,12 @@ def test_a_configuration_that_radd_has_not_read() -> None:
 
 def test_a_radd_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel takes connections for it all the same."""
-    monkeypatch.setattr(doctor_facts, "_CONNECT_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(daemons, "_CONNECT_TIMEOUT_S", 0.01)
     path = str(tmp_path / "radd.sock")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
         server.listen()
-        assert doctor_facts._connect(path) == f"{path}: timed out"
+        assert daemons.connect(path) == f"{path}: timed out"
 
 
 def test_a_socket_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1015,7 +1017,7 @@ def test_a_socket_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
-    assert doctor_facts._connect("/run/rad/radd.sock") is None
+    assert daemons.connect("/run/rad/radd.sock") is None
 
 
 def test_the_monitor() -> None:
@@ -1024,9 +1026,9 @@ def test_the_monitor() -> None:
     assert _problems("node", dataclasses.replace(WELL, monitor_error=None)) == []
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert doctor_facts._reach("0.0.0.0", port) == ""
-    assert doctor_facts._reach("é..x", port) == "é..x: no address"
-    assert doctor_facts._reach("127.0.0.1", port) == f"127.0.0.1:{port}: Connection refused"
+        assert daemons.reach("0.0.0.0", port) == ""
+    assert daemons.reach("é..x", port) == "é..x: no address"
+    assert daemons.reach("127.0.0.1", port) == f"127.0.0.1:{port}: Connection refused"
 
 
 def test_gpus_with_less_memory_than_their_partitions() -> None:
@@ -1043,23 +1045,23 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
     monkeypatch.setattr(pynvml, "nvmlInit", fail)
-    assert doctor_facts._gpus() == (None, 0, (), "NVML Shared Library Not Found")
+    assert gpus.gpus() == (None, 0, (), "NVML Shared Library Not Found")
     ended: list[bool] = []
     monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 4)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: index)
     monkeypatch.setattr(nvml, "instances", lambda _, index: [("1g.18gb", 16_384)] if index else None)
     monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: ended.append(True))
-    assert doctor_facts._gpus() == (1, 0, 3 * (("1g.18gb", 16_384),), "")
+    assert gpus.gpus() == (1, 0, 3 * (("1g.18gb", 16_384),), "")
     monkeypatch.setattr(nvml, "instances", lambda *_: None)
     told = {0: 81_559, 1: 40_960, 2: 81_559}  # of the fourth the driver does not tell
     monkeypatch.setattr(
         nvml, "quiet", lambda *asked: told.get(asked[-1]) and SimpleNamespace(total=told[asked[-1]] << 20)
     )
-    assert doctor_facts._gpus() == (4, 40_960, (), "")
+    assert gpus.gpus() == (4, 40_960, (), "")
     assert ended == [True, True]
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert doctor_facts._gpus() == (None, 0, (), "NVML's Python binding is missing: pip install nvidia-ml-py")
+    assert gpus.gpus() == (None, 0, (), "NVML's Python binding is missing: pip install nvidia-ml-py")
 
 
 @pytest.mark.parametrize(

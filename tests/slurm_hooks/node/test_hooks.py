@@ -22,8 +22,8 @@ from typing import Any
 import pytest
 
 from scripts.devcluster.interpreter import closed, for_everybody
-from slurm_hooks import doctor_facts
 from slurm_hooks.config import Config, Node
+from slurm_hooks.doctor.look import hooks as doctor_of_hooks
 from slurm_hooks.monitor import counters
 from slurm_hooks.monitor.counters import Account
 from slurm_hooks.node import background, commands, context, evidence, logs, main, mps, spool, state, task_prolog
@@ -1582,12 +1582,12 @@ def test_a_rad_env_that_ends_the_shell(site: Site, hook: str, line: str, tmp_pat
 
 def test_what_doctor_learns_of_a_task_prolog(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     script = site.etc / "task_prolog.sh"
-    monkeypatch.setattr(doctor_facts, "__file__", str(script))  # this checkout may be in root's home
-    assert doctor_facts._task_prolog(str(script)) == ""
+    monkeypatch.setattr(doctor_of_hooks, "__file__", str(script))  # this checkout may be in root's home
+    assert doctor_of_hooks.task_prolog(str(script)) == ""
     own = site.etc / "own.sh"
     own.write_text(f"#!/bin/sh\necho export OURS=1\n{script}\n")
     own.chmod(0o755)
-    assert doctor_facts._task_prolog(str(own)) == ""
+    assert doctor_of_hooks.task_prolog(str(own)) == ""
     for text, found in (
         ("echo export OURS=1\n", "RAD does not answer"),
         (script.read_text().partition("\n")[2].replace("RAD_PYTHON=", "RAD_PYTHON=/nowhere"), "RAD does not answer"),
@@ -1595,15 +1595,15 @@ def test_what_doctor_learns_of_a_task_prolog(site: Site, monkeypatch: pytest.Mon
         ("echo >&2; echo no disk >&2; exit 1\n", "no disk"),
     ):
         own.write_text(f"#!/bin/sh\n{text}")
-        assert found in doctor_facts._task_prolog(str(own))
+        assert found in doctor_of_hooks.task_prolog(str(own))
     own.write_text("#!/bin/sh\n[ $(cut -d' ' -f6 /proc/$$/stat) = $$ ] && echo a session of its own >&2\n")
-    assert doctor_facts._task_prolog(str(own)) == "a session of its own"  # which has no terminal of root's
+    assert doctor_of_hooks.task_prolog(str(own)) == "a session of its own"  # which has no terminal of root's
     site.etc.chmod(0o700)
-    assert doctor_facts._task_prolog(str(script)) == f"{site.etc}: not for everybody to use"
-    monkeypatch.setattr(doctor_facts, "_TASK_PROLOG_S", 0.01)
+    assert doctor_of_hooks.task_prolog(str(script)) == f"{site.etc}: not for everybody to use"
+    monkeypatch.setattr(doctor_of_hooks, "_TASK_PROLOG_S", 0.01)
     site.etc.chmod(0o755)
     own.write_text("#!/bin/sh\nexec sleep 60\n")
-    assert "timed out after 0.01 seconds" in doctor_facts._task_prolog(str(own))
+    assert "timed out after 0.01 seconds" in doctor_of_hooks.task_prolog(str(own))
 
 
 def test_modules_of_the_users_folder_are_not_loaded(site: Site) -> None:

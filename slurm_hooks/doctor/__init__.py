@@ -1,0 +1,1 @@
+"""What this machine lacks for RAD: `look` gathers facts, `checks` judges them, each by what is looked at."""
