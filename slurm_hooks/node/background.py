@@ -1,7 +1,7 @@
 """What goes on after an Epilog: records are sent and idle MPS daemons ended, in a process of its own.
 
 rad-spool.timer starts the same (``main.py flush``), for what was left over and for jobs whose Epilog never came.
-Touches the spool and state folders, Slurm through `spool` and `commands`, daemons through `mps`.
+Touches the spool and state folders, Slurm through `sending` and `commands`, daemons through `mps`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from slurm_hooks.config import Config, ConfigAbsentError
-from slurm_hooks.node import commands, context, mps, spool, state
+from slurm_hooks.node import commands, context, mps, sending, spool, state
 from slurm_hooks.node.context import Say
 from slurm_hooks.node.kept import Kept
 
@@ -78,7 +78,7 @@ def background(config: Config, say: Say, *, patient: bool = True) -> None:
         fcntl.flock(running, fcntl.LOCK_EX)
         fcntl.flock(queue, fcntl.LOCK_UN)
         until = time.monotonic() + (config.node.send_for_s if patient else 0.0)
-        spool.send_all(config.node, until, lambda: mps.reap(config.mps, time.time()), say)
+        sending.send_all(config.node, until, lambda: mps.reap(config.mps, time.time()), say)
     except Exception as error:  # the last words of a process without a terminal
         say(f"{type(error).__name__}: {error}")
     finally:

@@ -24,6 +24,7 @@ from slurm_hooks.node import (
     logs,
     mps,
     recovery,
+    requeues,
     sharedlogs,
     spool,
     state,
@@ -237,7 +238,7 @@ def _tell(scene: Context, paths: list[str], message: str) -> None:
 
 
 def _requeue(scene: Context, requeue: spool.Requeue, verdict: Verdict, paths: list[str]) -> None:
-    """Requeue a job with another request; what cannot be done now is done by `spool` later.
+    """Requeue a job with another request; what cannot be done now is done by `sending` later.
 
     The job is not held: slurmctld does not start it before this Epilog has ended, and if this node dies between the
     two messages, the job runs again as it was instead of waiting for somebody to release it.
@@ -251,6 +252,6 @@ def _requeue(scene: Context, requeue: spool.Requeue, verdict: Verdict, paths: li
         state.remove(path)
         _tell(scene, paths, f"{verdict.message.partition(';')[0]}; Slurm refused to requeue it: {done.problem}")
     else:
-        problem = spool.finish(settings, requeue, path, told=lambda: _tell(scene, paths, verdict.message))
+        problem = requeues.finish(settings, requeue, path, told=lambda: _tell(scene, paths, verdict.message))
         if problem:
             scene.say(f"it is requeued, and gets its new request later: {problem}")

@@ -26,7 +26,19 @@ from slurm_hooks.config import Config, Node
 from slurm_hooks.doctor.look import hooks as doctor_of_hooks
 from slurm_hooks.monitor import counters
 from slurm_hooks.monitor.counters import Account
-from slurm_hooks.node import background, commands, context, evidence, logs, main, mps, spool, state, task_prolog
+from slurm_hooks.node import (
+    background,
+    commands,
+    context,
+    evidence,
+    logs,
+    main,
+    mps,
+    sending,
+    spool,
+    state,
+    task_prolog,
+)
 from slurm_hooks.node.asuser import as_user
 from slurm_hooks.node.kept import Kept
 from slurm_hooks.records import Record, Run, decode, merge
@@ -1715,10 +1727,10 @@ def test_the_timer_waits_neither_for_slurmdbd_nor_for_who_does(mps_site: Site, m
     mps_site.run("prolog")
     spool.put(config.node, 7, 0, Run(outcome="completed"))
     mps_site.slurm.trouble("sacct", 1, "slurmdbd is down\n")
-    monkeypatch.setattr(spool, "_pause", lambda *_: pytest.fail("it waits"))
+    monkeypatch.setattr(sending, "_pause", lambda *_: pytest.fail("it waits"))
     main.main(["main.py", "flush"])
     assert "flush: exit status 1: slurmdbd is down" in mps_site.said
-    monkeypatch.setattr(spool, "send_all", lambda *_: pytest.fail("another sends"))
+    monkeypatch.setattr(sending, "send_all", lambda *_: pytest.fail("another sends"))
     with state.locked(f"{config.node.state_dir}/.now", 1):
         main.main(["main.py", "flush"])
 
@@ -1762,8 +1774,8 @@ _SECOND = """
 import pathlib
 import sys
 from slurm_hooks import config
-from slurm_hooks.node import background, spool
-spool.send_all = lambda *_: open(sys.argv[2], "w").close()
+from slurm_hooks.node import background, sending
+sending.send_all = lambda *_: open(sys.argv[2], "w").close()
 background.background(config.load(pathlib.Path(sys.argv[1])), print)
 """
 
@@ -1781,7 +1793,7 @@ def test_one_at_a_time_and_one_that_waits(site: Site, monkeypatch: pytest.Monkey
         background.background(config, pytest.fail)
         assert not done.exists()
 
-    monkeypatch.setattr(spool, "send_all", at_work)
+    monkeypatch.setattr(sending, "send_all", at_work)
     background.background(config, pytest.fail)
     assert len(seconds) == 1
     assert seconds[0].wait(20) == 0
@@ -1803,7 +1815,7 @@ def test_the_last_words_of_the_background(site: Site, monkeypatch: pytest.Monkey
     def broken(*_: Any) -> None:
         raise RuntimeError("no room")
 
-    monkeypatch.setattr(spool, "send_all", broken)
+    monkeypatch.setattr(sending, "send_all", broken)
     said: list[str] = []
     background.background(_config(site), said.append)
     assert said == ["RuntimeError: no room"]

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from slurm_hooks.config import Node
-from slurm_hooks.node import commands, spool, state
-from slurm_hooks.node.spool import Requeue, Sent
+from slurm_hooks.node import commands, requeues, sending, spool, state
+from slurm_hooks.node.sending import Sent
+from slurm_hooks.node.spool import Requeue
 from slurm_hooks.records import Record, Run, decode, merge
 from tests.slurm_hooks.node.conftest import FakeSlurm, shown
 
@@ -64,13 +65,13 @@ def test_an_outcome_is_sent_once(node: Node, slurm: FakeSlurm) -> None:
     state.folder(node.spool_dir, 0o700)
     state.write(f"{node.spool_dir}/.letters.json", {"kept": True})
     spool.put(node, 7, 0, RUN)
-    assert spool.send(node) == Sent(sent=1)
+    assert sending.send(node) == Sent(sent=1)
     assert slurm.comment().startswith("JS1:H4sI RAD1:")
     assert decode(slurm.comment()) == dataclasses.replace(RECORD, runs=(RUN,))
     assert _kept(node) == []
     spool.put(node, 7, 0, RUN)  # told again, as after a crash
     before = len(slurm.calls("sacctmgr"))
-    assert spool.send(node) == Sent(sent=1)
+    assert sending.send(node) == Sent(sent=1)
     assert len(slurm.calls("sacctmgr")) == before
 
 
@@ -78,11 +79,11 @@ def test_what_slurmctld_wrote_over_is_sent_once_more(node: Node, slurm: FakeSlur
     """22.05 writes its own records of jobs that it still knows when it starts."""
     slurm.rows(_row())
     spool.put(node, 7, 0, RUN)
-    assert spool.send(node) == Sent(sent=1)
+    assert sending.send(node) == Sent(sent=1)
     slurm.rows(_row())
-    assert spool.send(node) == Sent()
+    assert sending.send(node) == Sent()
     _age(node, "7-0.json.sent", 1000)
-    assert spool.send(node) == Sent(sent=1)
+    assert sending.send(node) == Sent(sent=1)
     assert decode(slurm.comment()) == dataclasses.replace(RECORD, runs=(RUN,))
     assert not list(Path(node.spool_dir).glob("7-0*"))
 
@@ -91,11 +92,11 @@ def test_what_is_sent_once_more_is_left_alone_where_it_stands(node: Node, slurm:
     slurm.small_letters()
     slurm.rows(_row())
     spool.put(node, 7, 0, RUN)
-    assert spool.send(node) == Sent(sent=1)
+    assert sending.send(node) == Sent(sent=1)
     slurm.rows(_row(comment=merge("JS1:H4sI", dataclasses.replace(RECORD, runs=(RUN,)))))
     _age(node, "7-0.json.sent", 1000)
     before = len(slurm.calls("sacctmgr"))
-    assert spool.send(node) == Sent(sent=1)
+    assert sending.send(node) == Sent(sent=1)
     assert len(slurm.calls("sacctmgr")) == before
     assert not list(Path(node.spool_dir).glob("7-0*"))
 
@@ -104,7 +105,7 @@ def test_small_letters_do_our_record_no_harm(node: Node, slurm: FakeSlurm) -> No
     slurm.small_letters()
     slurm.rows(_row(comment=merge("js1:abc", RECORD)))
     spool.put(node, 7, 0, RUN)
-    assert spool.send(node) == Sent(sent=1)
+    assert sending.send(node) == Sent(sent=1)
     assert slurm.comment().startswith("js1:abc rad1:")
     assert decode(slurm.comment()) == dataclasses.replace(RECORD, runs=(RUN,))
 
@@ -115,15 +116,15 @@ def test_other_tools_are_not_spoiled(node: Node, slurm: FakeSlurm, others: str) 
     (slurm.folder / "answer-sacctmgr").write_text("slurm 25.11.2")  # which should not
     slurm.rows(_row())
     spool.put(node, 7, 0, RUN)
-    assert spool.send(node) == Sent(sent=1)  # from this one it is learnt what sacctmgr does
+    assert sending.send(node) == Sent(sent=1)  # from this one it is learnt what sacctmgr does
     slurm.rows(_row(comment=merge(others, RECORD)))
     spool.put(node, 7, 1, RUN)
-    sent = spool.send(node)
+    sent = sending.send(node)
     assert (sent.sent, sent.soon) == (0, 0)
     assert "sacctmgr would spoil" in sent.problems[0]
     assert slurm.comment() == merge(others, RECORD)
     assert _kept(node) == ["7-1.json.kept"]
-    assert spool.send(node) == Sent()
+    assert sending.send(node) == Sent()
 
 
 @pytest.mark.parametrize(("version", "sent"), [("slurm-wlm 22.05.8", 0), ("slurm 25.11.2", 1)])
@@ -131,13 +132,13 @@ def test_what_sacctmgr_does_where_nothing_was_learnt(node: Node, slurm: FakeSlur
     (slurm.folder / "answer-sacctmgr").write_text(version)
     slurm.rows(_row(comment=merge("JS1:H4sI", RECORD)))
     spool.put(node, 7, 0, RUN)
-    assert spool.send(node).sent == sent
+    assert sending.send(node).sent == sent
 
 
 def test_jobs_without_a_record_are_forgotten(node: Node, slurm: FakeSlurm) -> None:
     slurm.rows(_row(comment="JS1:H4sI"))
     spool.put(node, 7, 0, RUN)
-    assert spool.send(node) == Sent()
+    assert sending.send(node) == Sent()
     assert _kept(node) == []
     assert slurm.calls("modify") == slurm.calls("sacctmgr") == []
 
@@ -145,7 +146,7 @@ def test_jobs_without_a_record_are_forgotten(node: Node, slurm: FakeSlurm) -> No
 def test_a_task_is_named_so_that_its_array_is_left_alone(node: Node, slurm: FakeSlurm) -> None:
     slurm.rows(_row(name="7_3"), "8|7_2|COMPLETED|1|2|")
     spool.put(node, 7, 0, RUN)
-    assert spool.send(node).sent == 1
+    assert sending.send(node).sent == 1
     assert "jobid=7_3" in slurm.calls("sacctmgr")[-1]
 
 
@@ -165,7 +166,7 @@ def test_a_task_is_named_so_that_its_array_is_left_alone(node: Node, slurm: Fake
 def test_what_cannot_be_sent_yet(node: Node, slurm: FakeSlurm, rows: list[str], soon: int, later: int) -> None:
     slurm.rows(*rows)
     spool.put(node, 7, 0, RUN)
-    assert spool.send(node) == Sent(soon=soon, later=later)
+    assert sending.send(node) == Sent(soon=soon, later=later)
     assert _kept(node) == ["7-0.json"]
 
 
@@ -173,11 +174,11 @@ def test_what_nobody_tells_more_of_is_waited_for(node: Node, slurm: FakeSlurm) -
     spool.put(node, 7, 0, RUN)
     _age(node, "7-0.json", 2 * 3600)
     slurm.rows(_row("RUNNING", end="Unknown"))  # and slurmctld has forgotten it
-    assert spool.send(node) == Sent(soon=1)
+    assert sending.send(node) == Sent(soon=1)
     slurm.rows(_row("REQUEUED", end=NOW - 62), _row("PENDING", start="Unknown", end="Unknown"))
-    assert spool.send(node) == Sent(later=1)
+    assert sending.send(node) == Sent(later=1)
     slurm.rows(_row("RUNNING", start=NOW - 10**7, end="Unknown"))  # an earlier job's, which slurmdbd has lost
-    assert spool.send(node) == Sent(later=1)
+    assert sending.send(node) == Sent(later=1)
 
 
 @pytest.mark.parametrize(
@@ -197,9 +198,9 @@ def test_a_requeued_job_that_is_cancelled_before_slurmdbd_hears_of_it(
     if state_ is not None:
         slurm.job(7, shown(7, JobState=state_))
     spool.put(node, 7, 0, dataclasses.replace(RUN, outcome=outcome))
-    assert spool.send(node) == Sent(soon=1)
+    assert sending.send(node) == Sent(soon=1)
     _age(node, "7-0.json", 2 * 3600)
-    assert spool.send(node).sent == (told is not None)
+    assert sending.send(node).sent == (told is not None)
     record = decode(slurm.comment())
     assert record is not None
     assert [run.outcome for run in record.runs] == ([told] if told else [])
@@ -211,17 +212,17 @@ def test_a_failed_job_that_slurm_itself_queues_again(node: Node, slurm: FakeSlur
     slurm.rows(_row("FAILED"))
     slurm.job(7, shown(7, JobState="PENDING"))
     spool.put(node, 7, 0, failed)
-    assert spool.send(node) == Sent(soon=1)
+    assert sending.send(node) == Sent(soon=1)
     _age(node, "7-0.json", 90)
-    assert spool.send(node) == Sent(later=1)
+    assert sending.send(node) == Sent(later=1)
     _age(node, "7-0.json", 2 * 3600)
-    assert spool.send(node) == Sent(sent=1)
+    assert sending.send(node) == Sent(sent=1)
     spool.put(node, 7, 0, failed)
     slurm.job(7, shown(7, JobState="FAILED"))
-    assert spool.send(node) == Sent(sent=1)
+    assert sending.send(node) == Sent(sent=1)
     spool.put(node, 7, 0, RUN)  # of one that ended well slurmctld is not asked
     before = len(slurm.calls("squeue"))
-    assert spool.send(node) == Sent(sent=1)
+    assert sending.send(node) == Sent(sent=1)
     assert len(slurm.calls("squeue")) == before
 
 
@@ -229,10 +230,10 @@ def test_jobs_that_slurmdbd_does_not_know(node: Node, slurm: FakeSlurm) -> None:
     slurm.rows()
     spool.put(node, 7, 0, RUN)
     _age(node, "7-0.json", 3600)
-    assert spool.send(node) == Sent(later=1)
+    assert sending.send(node) == Sent(later=1)
     _age(node, "7-0.json", 61 * 86400)
     gone = "job 7: slurmdbd has not known it for 60 days: its outcome is let go"
-    assert spool.send(node) == Sent(problems=(gone,))
+    assert sending.send(node) == Sent(problems=(gone,))
     assert _kept(node) == []
 
 
@@ -242,7 +243,7 @@ def test_all_runs_of_a_job_come_to_its_last(node: Node, slurm: FakeSlurm) -> Non
     second = dataclasses.replace(RUN, restart=1, outcome="failed")
     spool.put(node, 7, 1, second)
     spool.put(node, 7, 0, first)
-    assert spool.send(node) == Sent(sent=2)
+    assert sending.send(node) == Sent(sent=2)
     record = decode(slurm.comment())
     assert record is not None
     assert [(run.restart, run.outcome) for run in record.runs] == [(0, "preempted"), (1, "timeout")]
@@ -254,14 +255,14 @@ def test_a_job_that_is_queued_again_for_ever_fills_no_disk(node: Node, slurm: Fa
     for restart in (*range(15), 100):
         spool.put(node, 7, restart, dataclasses.replace(RUN, restart=restart))
         spool.put(node, 8, restart, dataclasses.replace(RUN, restart=restart))
-    assert spool.send(node).sent == 0
+    assert sending.send(node).sent == 0
     assert sorted(int(name[2:-5]) for name in _kept(node) if name.startswith("7-")) == [*range(4, 15), 100]
 
 
 def test_a_run_whose_start_nobody_noted_is_sent(node: Node, slurm: FakeSlurm) -> None:
     slurm.rows(_row("NODE_FAIL"))
     spool.put(node, 7, 0, dataclasses.replace(RUN, start=None, outcome="failed"))
-    assert spool.send(node) == Sent(sent=1)
+    assert sending.send(node) == Sent(sent=1)
     record = decode(slurm.comment())
     assert record is not None
     assert [run.outcome for run in record.runs] == ["node_fail"]
@@ -272,7 +273,7 @@ def test_a_run_whose_start_slurmdbd_lost_holds_nothing_up(node: Node, slurm: Fak
     first = dataclasses.replace(RUN, start=NOW - 91, end=NOW - 90, exit_code=1, outcome="oom_requeued")
     spool.put(node, 7, 0, first)
     spool.put(node, 7, 1, dataclasses.replace(RUN, restart=1))
-    assert spool.send(node) == Sent(sent=2)
+    assert sending.send(node) == Sent(sent=2)
     record = decode(slurm.comment())
     assert record is not None
     assert [run.outcome for run in record.runs] == ["oom_requeued", "completed"]
@@ -300,7 +301,7 @@ def test_slurms_word_for_how_it_ended(node: Node, slurm: FakeSlurm, rows: list[s
     slurm.rows(*rows)
     spool.put(node, 7, 0, dataclasses.replace(RUN, outcome=outcome))
     _age(node, "7-0.json", 120)
-    assert spool.send(node).sent == 1
+    assert sending.send(node).sent == 1
     record = decode(slurm.comment())
     assert record is not None
     assert [run.outcome for run in record.runs] == [told]
@@ -309,12 +310,12 @@ def test_slurms_word_for_how_it_ended(node: Node, slurm: FakeSlurm, rows: list[s
 def test_a_run_that_is_just_being_requeued_is_waited_for(node: Node, slurm: FakeSlurm) -> None:
     slurm.rows(_row("FAILED"))
     spool.put(node, 7, 0, dataclasses.replace(RUN, outcome="oom_requeued"))
-    assert spool.send(node) == Sent(soon=1)
+    assert sending.send(node) == Sent(soon=1)
     assert slurm.comment() == OURS
     slurm.rows(_row("REQUEUED", start=NOW - 500, end=NOW - 400), _row("FAILED"))
     spool.put(node, 7, 1, dataclasses.replace(RUN, restart=1, outcome="oom_requeued"))
     spool.put(node, 7, 0, dataclasses.replace(RUN, start=NOW - 499, end=NOW - 400, outcome="oom_requeued"))
-    assert spool.send(node) == Sent(soon=2)
+    assert sending.send(node) == Sent(soon=2)
 
 
 @pytest.mark.parametrize("verb", ["sacct", "sacctmgr"])
@@ -322,12 +323,12 @@ def test_slurmdbd_is_down_and_comes_back(node: Node, slurm: FakeSlurm, verb: str
     slurm.rows(_row())
     spool.put(node, 7, 0, RUN)
     slurm.trouble(verb, 1, "slurm_persist_conn_open: Connection refused\n")
-    sent = spool.send(node)
+    sent = sending.send(node)
     assert (sent.sent, sent.soon) == (0, 1)
     assert "Connection refused" in sent.problems[0]
     assert _kept(node) == ["7-0.json"]
     slurm.well(verb)
-    assert spool.send(node) == Sent(sent=1)
+    assert sending.send(node) == Sent(sent=1)
     assert _kept(node) == []
 
 
@@ -336,7 +337,7 @@ def test_a_slurmdbd_that_hangs_is_not_asked_for_each_job(
     node: Node, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, asks: str
 ) -> None:
     slurm.rows(*(_row(name=str(job)).replace("7|", f"{job}|", 1) for job in range(1, 6)))
-    monkeypatch.setattr(spool, "BATCH", 2)
+    monkeypatch.setattr(sending, "BATCH", 2)
     for job in range(1, 6):
         spool.put(node, job, 0, RUN)
     asked, through = [], commands.run
@@ -346,7 +347,7 @@ def test_a_slurmdbd_that_hangs_is_not_asked_for_each_job(
         return commands.Done(None, "", f"{argv[0]}: no answer") if argv[0] == asks else through(argv, *args, **more)
 
     monkeypatch.setattr(commands, "run", run)
-    sent = spool.send(node)
+    sent = sending.send(node)
     assert (sent.sent, sent.silent, sent.problems) == (0, True, (f"{asks}: no answer",))
     assert sent.soon > 0  # so that it is tried again in a moment
     assert asked.count(asks) == 1
@@ -367,8 +368,8 @@ def test_who_finds_another_nodes_text_merges_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(commands, "store_comment", overtaken)
-        assert "reads back otherwise" in spool.send(node).problems[0]
-    assert spool.send(node) == Sent(sent=1)
+        assert "reads back otherwise" in sending.send(node).problems[0]
+    assert sending.send(node) == Sent(sent=1)
     record = decode(slurm.comment())
     assert record is not None
     assert [run.restart for run in record.runs] == [0, 1]
@@ -392,7 +393,7 @@ def test_a_job_that_changes_between_reading_and_writing(
         return commands.Done(0, "", "")
 
     monkeypatch.setattr(commands, "store_comment", store)
-    sent = spool.send(node)
+    sent = sending.send(node)
     assert (sent.sent, sent.soon, sent.silent) == (0, 1, becomes == "not told")
     assert _kept(node) == ["7-0.json"]
 
@@ -408,7 +409,7 @@ def test_broken_files_are_put_aside(node: Node, slurm: FakeSlurm) -> None:
         (Path(node.spool_dir) / name).write_text(text)
     (Path(node.spool_dir) / "8-0.json").write_text("[" * 99_999)
     (Path(node.spool_dir) / "9-0.requeue.json").mkdir()
-    assert spool.send(node) == Sent()
+    assert sending.send(node) == Sent()
     assert _kept(node) == [
         "7-0.json.broken",
         "7-1.json.broken",
@@ -422,10 +423,10 @@ def test_broken_files_are_put_aside(node: Node, slurm: FakeSlurm) -> None:
 def test_a_row_of_an_earlier_job_with_the_same_number_is_not_this_ones(node: Node, slurm: FakeSlurm) -> None:
     slurm.rows(_row(start=NOW - 10**7, end=NOW - 10**7 + 60))
     spool.put(node, 7, 0, RUN)
-    assert spool.send(node) == Sent(soon=1)
+    assert sending.send(node) == Sent(soon=1)
     assert decode(slurm.comment()) == RECORD
     slurm.rows(_row(start=NOW - 10**7, end=NOW - 10**7 + 60), _row())
-    assert spool.send(node) == Sent(sent=1)
+    assert sending.send(node) == Sent(sent=1)
 
 
 def test_what_is_kept_under_other_names_is_let_go_in_the_end(node: Node) -> None:
@@ -467,7 +468,7 @@ def test_a_disk_that_takes_no_changes_any_more_keeps_nothing_in_memory(
         patch.setattr(state, "write", lambda path, data, **_: written(path, data))
         assert "waits in memory" in spool.put(node, 7, 1, dataclasses.replace(RUN, restart=1))
     spool.sweep(node, pytest.fail)
-    spool.send(node)
+    sending.send(node)
     told = decode(slurm.comment())
     assert told is not None
     assert [run.restart for run in told.runs][-1] == 1
@@ -475,7 +476,7 @@ def test_a_disk_that_takes_no_changes_any_more_keeps_nothing_in_memory(
 
 
 def test_no_folder_nothing_to_do(node: Node) -> None:
-    assert spool.send(node) == Sent()
+    assert sending.send(node) == Sent()
 
 
 def test_what_others_could_have_put_there_is_not_read(node: Node, slurm: FakeSlurm) -> None:
@@ -493,7 +494,7 @@ def _begun(node: Node, age: float = 120) -> str:
 def test_a_requeue_that_was_begun_is_ended(node: Node, slurm: FakeSlurm) -> None:
     _begun(node)
     slurm.job(7, shown(7, JobState="PENDING", Restarts="1"))
-    assert spool.send(node) == Sent()
+    assert sending.send(node) == Sent()
     (call,) = slurm.calls("update")
     comment = f"admincomment={REQUEUE.admin_comment}"
     assert call[:5] == ["scontrol", "update", "jobid=7_3", "gres=mps:g1:45", comment]
@@ -504,7 +505,7 @@ def test_a_requeue_that_was_begun_is_ended(node: Node, slurm: FakeSlurm) -> None
 def test_a_requeue_that_is_ended_late_keeps_what_others_wrote_meanwhile(node: Node, slurm: FakeSlurm) -> None:
     _begun(node, age=125)  # slurmd has forgotten the run: the start time may be the user's own
     slurm.job(7, shown(7, JobState="PENDING", Restarts="1", AdminComment=f"js1:newer {OURS}"))
-    assert spool.send(node) == Sent()
+    assert sending.send(node) == Sent()
     ours = decode(REQUEUE.admin_comment)
     assert ours is not None
     assert slurm.calls("update") == [
@@ -515,7 +516,7 @@ def test_a_requeue_that_is_ended_late_keeps_what_others_wrote_meanwhile(node: No
 def test_a_requeue_of_an_epilog_at_work_is_left_to_it(node: Node, slurm: FakeSlurm) -> None:
     _begun(node, age=5)
     slurm.job(7, shown(7, JobState="FAILED", Restarts="0"))  # what it shows may be old by a moment
-    assert spool.send(node) == Sent(soon=1)
+    assert sending.send(node) == Sent(soon=1)
     assert slurm.calls("update") == []
 
 
@@ -523,7 +524,7 @@ def test_a_requeue_of_an_epilog_at_work_is_left_to_it(node: Node, slurm: FakeSlu
 def test_a_requeued_job_gets_its_request_before_it_starts(node: Node, slurm: FakeSlurm, state_: str) -> None:
     _begun(node, age=5)
     slurm.job(7, shown(7, JobState=state_, Restarts="1"))
-    assert spool.send(node) == Sent()
+    assert sending.send(node) == Sent()
     assert len(slurm.calls("update")) == 1
 
 
@@ -533,7 +534,7 @@ def test_a_clock_that_was_set_back_keeps_nobody_waiting(node: Node, slurm: FakeS
     slurm.rows(_row())
     spool.put(node, 7, 0, dataclasses.replace(RUN, exit_code=1, outcome="oom_requeued"))
     _age(node, "7-0.json", -1e9)
-    assert spool.send(node) == Sent(sent=1)
+    assert sending.send(node) == Sent(sent=1)
     assert len(slurm.calls("update")) == 1
 
 
@@ -549,21 +550,21 @@ def test_a_clock_that_was_set_back_keeps_nobody_waiting(node: Node, slurm: FakeS
 def test_a_requeue_that_is_no_more(node: Node, slurm: FakeSlurm, told: dict[str, str], kept: bool) -> None:
     _begun(node)
     slurm.job(7, shown(7, **told))
-    assert spool.send(node) == Sent(soon=int(kept))
+    assert sending.send(node) == Sent(soon=int(kept))
     assert slurm.calls("update") == []
     assert bool(_kept(node)) is kept
 
 
 def test_a_requeue_of_a_job_that_is_gone(node: Node, slurm: FakeSlurm) -> None:
     _begun(node)
-    assert spool.send(node) == Sent()
+    assert sending.send(node) == Sent()
     assert _kept(node) == []
 
 
 def test_a_broken_note_of_a_requeue(node: Node, slurm: FakeSlurm) -> None:
     Path(_begun(node)).write_text("{}")
     _age(node, "7-0.requeue.json", 120)
-    assert spool.send(node) == Sent()
+    assert sending.send(node) == Sent()
     assert _kept(node) == []
 
 
@@ -572,12 +573,12 @@ def test_the_controller_is_away_during_a_requeue(node: Node, slurm: FakeSlurm, v
     _begun(node)
     slurm.job(7, shown(7, JobState="PENDING", Restarts="1"))
     slurm.trouble(verb, 1, "Unable to contact slurm controller (connect failure)\n")
-    sent = spool.send(node)
+    sent = sending.send(node)
     assert sent.soon == 1
     assert "Unable to contact" in sent.problems[0]
     assert _kept(node) == ["7-0.requeue.json"]
     slurm.well(verb)
-    assert spool.send(node) == Sent()
+    assert sending.send(node) == Sent()
     assert len(slurm.calls("update")) == (2 if verb == "update" else 1)
     assert _kept(node) == []
 
@@ -586,7 +587,7 @@ def test_a_request_that_slurm_refuses_leaves_the_record(node: Node, slurm: FakeS
     path = spool.begin(node, REQUEUE)
     slurm.trouble("update", 1, "Invalid generic resource (gres) specification for job 7\n")
     told: list[str] = []
-    assert spool.finish(node, REQUEUE, path, told=lambda: told.append("told")) == ""
+    assert requeues.finish(node, REQUEUE, path, told=lambda: told.append("told")) == ""
     assert [len(call) for call in slurm.calls("update")] == [
         6,
         5,
@@ -606,7 +607,7 @@ def test_a_user_is_told_of_a_request_that_was_taken(
     monkeypatch.setattr(commands, "update", update)
     monkeypatch.setattr(commands, "credential_s", lambda _: 120)
     said: list[str] = []
-    assert spool.finish(node, REQUEUE, spool.begin(node, REQUEUE), told=lambda: said.append("told")) == ""
+    assert requeues.finish(node, REQUEUE, spool.begin(node, REQUEUE), told=lambda: said.append("told")) == ""
     assert (said, _kept(node)) == (told, [])
 
 
@@ -614,7 +615,7 @@ def test_a_controller_that_hangs_during_a_requeue(node: Node, slurm: FakeSlurm) 
     node = dataclasses.replace(node, command_timeout_s=0.5)
     path = spool.begin(node, REQUEUE)
     slurm.trouble("update", "hang")
-    assert "no answer within" in spool.finish(node, REQUEUE, path)
+    assert "no answer within" in requeues.finish(node, REQUEUE, path)
     assert _kept(node) == ["7-0.requeue.json"]
 
 
@@ -641,16 +642,16 @@ def _rounds(
     clock = Clock(at)
     begun: list[float] = []
     said: list[str] = []
-    send = spool.send
+    send = sending.send
 
     def noted(settings: Node) -> Sent:
         begun.append(round(clock.now, 2))
         return send(settings)
 
     with monkeypatch.context() as patch:
-        patch.setattr(spool, "time", clock)
-        patch.setattr(spool, "send", noted)
-        spool.send_all(node, until, lambda: None, said.append)
+        patch.setattr(sending, "time", clock)
+        patch.setattr(sending, "send", noted)
+        sending.send_all(node, until, lambda: None, said.append)
     return begun, said
 
 
@@ -695,8 +696,8 @@ def test_idle_daemons_are_looked_after_meanwhile(node: Node, monkeypatch: pytest
         calls.append(clock.now)
         return 7.0 if len(calls) < 3 else None
 
-    monkeypatch.setattr(spool, "time", clock)
-    spool.send_all(node, 0, idle, pytest.fail)
+    monkeypatch.setattr(sending, "time", clock)
+    sending.send_all(node, 0, idle, pytest.fail)
     assert calls == [0, 7, 14]
 
 
@@ -710,5 +711,5 @@ def test_idle_daemons_are_looked_after_where_the_spools_disk_is_broken(
 
     stat_of, waits = os.stat, [0.01, None]
     monkeypatch.setattr(os, "stat", broken)
-    spool.send_all(node, 0, lambda: waits.pop(0), pytest.fail)
+    sending.send_all(node, 0, lambda: waits.pop(0), pytest.fail)
     assert waits == []
