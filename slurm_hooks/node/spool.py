@@ -159,7 +159,7 @@ def wait_again(settings: Node) -> None:
 def sweep(settings: Node, say: Callable[[str], None]) -> None:
     """Let go of what lies in the folder under other names: after a killed writer soon, after MAX_DAYS in any case."""
     for path, name in _names(settings):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # it has gone, or lies on a disk that is broken
             age_s = state.age_s(path)
             if name.endswith(".new") and age_s > HOOK_S:
                 let_go(path)

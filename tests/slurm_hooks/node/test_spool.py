@@ -443,7 +443,7 @@ def test_what_is_kept_under_other_names_is_let_go_in_the_end(node: Node) -> None
     assert [Path(line.split(": ")[0]).name for line in said] == ["8-0.json.kept", "9-0.json.broken"]
 
 
-@pytest.mark.parametrize("broken", ["unlink rename", "listdir"])
+@pytest.mark.parametrize("broken", ["unlink rename", "listdir", "stat"])
 def test_a_disk_that_takes_no_changes_any_more_keeps_nothing_in_memory(
     node: Node, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
@@ -454,10 +454,10 @@ def test_a_disk_that_takes_no_changes_any_more_keeps_nothing_in_memory(
         os.utime(f"{node.spool_dir}/{name}", (1, 1))
 
     def failing(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(path: str, *more: Any) -> Any:
+        def call(path: str, *more: Any, **others: Any) -> Any:
             if str(path).startswith(node.spool_dir):
                 raise OSError(errno.EROFS, "Read-only file system", path)
-            return function(path, *more)
+            return function(path, *more, **others)
 
         return call
 
