@@ -25,7 +25,7 @@ from scripts.devcluster.interpreter import for_everybody
 from scripts.devcluster.layout import ClusterError, Layout, Rad
 from scripts.devcluster.processes import Daemon, wait_for
 from slurm_hooks import config as configuration
-from slurm_hooks.node import mps
+from slurm_hooks.node import mps, mps_slots
 
 ACCOUNTS = {"alice": "research", "bob": "teaching"}
 START_DEADLINE_S = 60.0
@@ -143,7 +143,7 @@ class Cluster:
         except configuration.ConfigError as error:
             self.say(f"MPS daemons are left as they are: {error}")
             return
-        for slot in mps.slots(limits):
+        for slot in mps_slots.slots(limits):
             for job in slot.residents():
                 mps.leave(limits, job)
         mps.reap(limits, time.time() + 1)

@@ -18,7 +18,7 @@ from scripts.gpucluster.faults import cancelled, client_fault, daemon_hung, over
 from scripts.gpucluster.machine import GRACE_S
 from scripts.gpucluster.sharing import partitioned, spread, streams, users_apart
 from scripts.gpucluster.stage import ALICE, BOB, Facts, Stage, daemons, left_after
-from slurm_hooks.node import mps
+from slurm_hooks.node import mps_slots
 from slurm_hooks.records import Record
 
 ALONE_S = 7
@@ -221,7 +221,7 @@ def two_users(stage: Stage, seconds: float = 6) -> Facts:
     }
     for user in users:
         stage.started(f"of-{user}", user)
-    slots = [slot.name for slot in mps.slots(stage.machine.settings().mps)]
+    slots = [slot.name for slot in mps_slots.slots(stage.machine.settings().mps)]
     running = len(daemons())
     states = stage.ended(jobs, 40)
     results = {user: stage.result(f"of-{user}", user) for user in users}

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slurm_hooks.memory import is_smaller, memory_here
-from slurm_hooks.node import commands, context, gpus, loglist, logs, mps, sharedlogs, state
+from slurm_hooks.node import commands, context, gpus, loglist, logs, mps, mps_daemon, sharedlogs, state
 from slurm_hooks.node.context import Context
 from slurm_hooks.node.loglist import Log
 from slurm_hooks.shares import WHOLE_GPU, cap_of
@@ -107,7 +107,7 @@ def _join(scene: Context, gpu: int, share: int) -> dict[str, Any]:
     except Exception as error:  # a daemon that hangs may take all of Prolog's time: what else it notes is noted
         scene.say(f"no MPS: {error}")
         return {}
-    if settings.log_mib and not mps.is_bounded(slot):
+    if settings.log_mib and not mps_daemon.is_bounded(slot):
         scene.say_once("mps-logs", f"{slot.path}: no tmpfs is mounted there: users can fill the file system of run_dir")
     # The daemon shows its clients one GPU, whose index is 0 there; the UUID is right without the daemon, too.
     return {"pipe": slot.pipe, "visible": found.uuid if found else "0", "cap_mib": cap}

@@ -18,7 +18,7 @@ import pytest
 from scripts.devcluster import Cluster, ClusterError, Layout, free_base_port, ground, processes, settings
 from scripts.devcluster.__main__ import main
 from scripts.devcluster.interpreter import for_everybody
-from slurm_hooks.node import mps
+from slurm_hooks.node import mps_slots
 from tests.cluster.conftest import new_directory, output, whole
 
 MPS_JOB = """#!/bin/bash
@@ -155,7 +155,7 @@ def test_a_foreign_pid_in_a_pid_file_is_never_touched(tmp_path: Path) -> None:
 
 def test_down_ends_mps_daemons_though_they_do_not_bear_our_mark(tmp_path: Path) -> None:
     layout = Layout(tmp_path / "c", 1)
-    slot = mps.Slot(0, "u1001", f"{layout.run}/mps/g0/u1001")
+    slot = mps_slots.Slot(0, "u1001", f"{layout.run}/mps/g0/u1001")
     Path(slot.jobs).mkdir(parents=True)
     (Path(slot.jobs) / "7").write_text("1001")
     layout.rad_toml.parent.mkdir()

@@ -34,6 +34,8 @@ from slurm_hooks.node import (
     logs,
     main,
     mps,
+    mps_daemon,
+    mps_slots,
     sending,
     spool,
     state,
@@ -578,7 +580,9 @@ def test_a_job_broken_together_with_others_gets_the_gpu_alone(mps_site: Site, br
     if beside.startswith("left"):
         mps.leave(settings, 8)
     if beside in ("left as it came", "left before"):
-        state.write(mps.slot_of(settings, 2, UID).left, {"8": float(now if beside == "left as it came" else now - 30)})
+        state.write(
+            mps_slots.slot_of(settings, 2, UID).left, {"8": float(now if beside == "left as it came" else now - 30)}
+        )
     log = mps_site.log(FAULT)
     lines = ["Server is handling a fatal GPU error.", "The following client process have a sticky error set:"]
     lines += [str(472 + n) for n in range(broken)]
@@ -1056,7 +1060,7 @@ def test_where_the_memory_is_known_from(mps_site: Site, partition: dict[str, Any
 def test_logs_that_have_no_file_system_of_their_own(mps_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     mps_site.settings["mps"]["log_mib"] = 8
     mps_site.write()
-    monkeypatch.setattr(mps, "_PATH", {"PATH": "/nowhere"})
+    monkeypatch.setattr(mps_daemon, "_PATH", {"PATH": "/nowhere"})
     for job in ("7", "8"):
         mps_site.run("prolog", SLURM_JOB_ID=job)
     assert mps_site.said.count("no tmpfs is mounted there") == 1
@@ -1119,14 +1123,14 @@ def test_what_keeps_a_job_from_mps_costs_it_only_its_cap(
     if how == "full":
         _fill(f"{mps_site.place}/mps/", monkeypatch)
     else:
-        monkeypatch.setattr(mps, "_start", lambda *_: signal.raise_signal(signal.SIGTERM))
+        monkeypatch.setattr(mps_daemon, "_start", lambda *_: signal.raise_signal(signal.SIGTERM))
     for name, value in mps_site.env(**COMMON).items():
         monkeypatch.setenv(name, value)
     assert main.main(["main.py", "prolog"]) == 0
     assert f"no MPS: {'[Errno 28] No space left on device' if how == 'full' else 'its time is up'}" in mps_site.said
     assert mps_site.task({"RAD_SHARE": "20"})[0] == "export RAD_SHARE=30"
     assert {"7.shared.json", "8.shared.json"} < set(mps_site.notes())
-    assert [slot.residents() for slot in mps.slots(_config(mps_site).mps)] == [{8: UID}]
+    assert [slot.residents() for slot in mps_slots.slots(_config(mps_site).mps)] == [{8: UID}]
 
 
 # TaskProlog's lines
@@ -1677,7 +1681,7 @@ def test_a_gpu_that_was_busy_when_a_job_left_is_tidied_later(mps_site: Site, mon
     assert said[1:] == ["job 8 has gone without an Epilog"]
     background.tidy(config, said.append)
     assert mps_site.notes() == []
-    assert [slot.residents() for slot in mps.slots(config.mps)] in ([], [{}], [{}, {}])
+    assert [slot.residents() for slot in mps_slots.slots(config.mps)] in ([], [{}], [{}, {}])
 
 
 def test_what_jobs_and_killed_hooks_left_behind_is_tidied(site: Site) -> None:

@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from slurm_hooks.config import Mps, Node
-from slurm_hooks.node import commands, mps, pids, state
-from slurm_hooks.node.mps import Slot
+from slurm_hooks.node import commands, mps, mps_daemon, mps_slots, pids, state
+from slurm_hooks.node.mps_slots import Slot
 from tests.slurm_hooks.node import standins
 from tests.slurm_hooks.node.conftest import OTHER_UID, UID, kill_all, processes_with
 
@@ -53,7 +53,7 @@ def _can_enter(slot: Slot, uid: int) -> bool:
 
 
 def test_the_first_starts_it_and_the_last_ends_it(settings: Mps, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mps, "STOP_TIMEOUT_S", 60)
+    monkeypatch.setattr(mps_daemon, "STOP_TIMEOUT_S", 60)
     slot = mps.join(settings, 2, UID, 11, UUID)
     first = _daemons(settings)
     assert len(first) == 1
@@ -61,15 +61,15 @@ def test_the_first_starts_it_and_the_last_ends_it(settings: Mps, monkeypatch: py
     assert mps.join(settings, 2, UID, 12, UUID) == slot
     assert _daemons(settings) == first
     assert slot.residents() == {11: UID, 12: UID}
-    assert mps.leave(settings, 11)
+    mps.leave(settings, 11)
     assert mps.reap(settings, time.time()) is None
     assert _daemons(settings) == first
-    assert mps.leave(settings, 12)
-    assert not mps.leave(settings, 12)
+    mps.leave(settings, 12)
+    mps.leave(settings, 12)  # once more changes nothing
     monkeypatch.setattr(signal, "pidfd_send_signal", lambda *_: pytest.fail("it was told to quit"))
     assert mps.reap(settings, time.time() + 1) is None
     assert _daemons(settings) == []
-    assert mps.slots(settings) == []
+    assert mps_slots.slots(settings) == []
 
 
 def test_a_daemon_outlives_its_last_job_by_the_grace_time(settings: Mps) -> None:
@@ -132,7 +132,7 @@ def test_a_folder_that_stays_keeps_nobody_from_a_daemon(settings: Mps, monkeypat
     mps.leave(settings, 11)
     monkeypatch.setattr(os, "rmdir", busy)
     slot = mps.join(settings, 2, OTHER_UID, 12, UUID)
-    assert mps.control(settings, slot, "get_server_list").ok
+    assert mps_daemon.control(settings, slot, "get_server_list").ok
     assert len(_daemons(settings)) == 1
 
 
@@ -148,18 +148,18 @@ def test_a_daemon_that_died_or_hangs_is_replaced(settings: Mps, how: signal.Sign
     assert len(now) == 2
     assert broken not in now
     assert other in now
-    assert mps.control(settings, slot, "get_server_list").ok
+    assert mps_daemon.control(settings, slot, "get_server_list").ok
 
 
 def test_a_daemon_that_is_slow_for_once_keeps_its_jobs(settings: Mps, monkeypatch: pytest.MonkeyPatch) -> None:
     mps.join(settings, 2, UID, 11, UUID)
-    first, asked, through = _daemons(settings), list[str](), mps.control
+    first, asked, through = _daemons(settings), list[str](), mps_daemon.control
 
     def slow(settings: Mps, slot: Slot, command: str) -> commands.Done:
         asked.append(command)
         return through(settings, slot, command) if len(asked) > 1 else commands.Done(None, "", "no answer within 1 s")
 
-    monkeypatch.setattr(mps, "control", slow)
+    monkeypatch.setattr(mps_daemon, "control", slow)
     mps.join(settings, 2, UID, 12, UUID)
     assert _daemons(settings) == first
 
@@ -174,7 +174,7 @@ def test_the_daemon_of_jobs_that_run_is_started_anew(settings: Mps, how: signal.
     said: list[str] = []
     mps.revive(settings, said.append)
     assert said == ["job 11: its MPS daemon was gone and is started anew"]
-    assert mps.control(settings, slot, "get_server_list").ok
+    assert mps_daemon.control(settings, slot, "get_server_list").ok
     assert json.loads((Path(slot.pipe) / "facts").read_text())[1] == UUID
     assert broken not in _daemons(settings)
     assert len(_daemons(settings)) == 2
@@ -195,7 +195,7 @@ def test_a_daemon_of_which_nothing_was_noted_is_left_to_prolog(settings: Mps) ->
         mps.join(settings, gpu, UID, 10 + gpu, UUID)
     for daemon in _daemons(settings):
         os.kill(daemon, signal.SIGKILL)
-    Path(mps.slot_of(settings, 2, UID).facts).unlink()
+    Path(mps_slots.slot_of(settings, 2, UID).facts).unlink()
     said: list[str] = []
     mps.revive(settings, said.append)
     assert said == ["job 13: its MPS daemon was gone and is started anew"]
@@ -209,7 +209,7 @@ def test_one_gpu_in_trouble_does_not_keep_another_from_its_daemon(
         mps.join(settings, gpu, UID, 10 + gpu, UUID)
     for daemon in _daemons(settings):
         os.kill(daemon, signal.SIGKILL)
-    state.write(mps.slot_of(settings, 3, UID).facts, {"visible": "broken"})
+    state.write(mps_slots.slot_of(settings, 3, UID).facts, {"visible": "broken"})
     through = state.write
 
     def write(path: str, data: object) -> None:
@@ -383,7 +383,7 @@ def mounts(settings: Mps, place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         lines = ("for last; do :; done", f'echo "{name} $*" >>{asked}', f'{command} "{marks}/$last"')
         (folder / name).write_text("\n".join(("#!/bin/sh", *lines, "")))
         (folder / name).chmod(0o755)
-    monkeypatch.setattr(mps, "_PATH", {"PATH": f"{folder}:/usr/bin:/bin"})
+    monkeypatch.setattr(mps_daemon, "_PATH", {"PATH": f"{folder}:/usr/bin:/bin"})
     monkeypatch.setattr(os.path, "ismount", lambda path: Path(f"{marks}/{path}").exists())
     return asked
 
@@ -391,7 +391,7 @@ def mounts(settings: Mps, place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_pipes_and_logs_fill_file_systems_of_their_own(settings: Mps, mounts: Path) -> None:
     settings = replace(settings, log_mib=4)
     slot = mps.join(settings, 2, UID, 11, UUID)
-    assert mps.is_bounded(slot)
+    assert mps_daemon.is_bounded(slot)
     large, small = Path(slot.server_log), Path(slot.log) / "control.log"
     large.write_bytes(b"x" * (1 << 21))
     small.write_text("small")
@@ -426,15 +426,15 @@ def test_a_daemon_whose_pipes_are_mounted_elsewhere_is_left_to_prolog(settings: 
 def test_a_job_that_would_not_see_the_mount_finds_the_pipes(settings: Mps, mounts: Path) -> None:
     slot = mps.join(replace(settings, log_mib=4), 2, UID, 11, UUID, hidden=lambda: True)
     assert [line.split()[-1] for line in mounts.read_text().splitlines()] == [slot.log]
-    assert not mps.is_bounded(slot)
-    assert mps.control(settings, slot, "get_server_list").ok
+    assert not mps_daemon.is_bounded(slot)
+    assert mps_daemon.control(settings, slot, "get_server_list").ok
 
 
 def test_where_nothing_can_be_mounted(settings: Mps, mounts: Path) -> None:
     (mounts.parent / "sbin" / "mount").write_text("#!/bin/sh\nexit 1\n")
     slot = mps.join(replace(settings, log_mib=4), 2, UID, 11, UUID)
-    assert not mps.is_bounded(slot)
-    assert mps.control(settings, slot, "get_server_list").ok
+    assert not mps_daemon.is_bounded(slot)
+    assert mps_daemon.control(settings, slot, "get_server_list").ok
 
 
 def test_what_epilog_reads_outlives_a_daemon_without_a_file_system_for_logs(settings: Mps) -> None:
@@ -466,7 +466,7 @@ def test_nobody_waits_for_a_user_who_holds_a_lease_on_the_log(settings: Mps) -> 
         assert mps.server_log(settings, 11) == b""
     signal.signal(signal.SIGIO, before)
     assert mps.server_log(settings, 11) == b"x"
-    assert mps.control(settings, slot, "get_server_list").ok
+    assert mps_daemon.control(settings, slot, "get_server_list").ok
 
 
 def test_a_new_daemon_is_told_the_cap_again(settings: Mps) -> None:
@@ -514,7 +514,7 @@ def test_what_a_jobs_server_wrote(settings: Mps) -> None:
 
 
 def test_a_daemon_that_ignores_quit_is_killed(settings: Mps, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mps, "STOP_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(mps_daemon, "STOP_TIMEOUT_S", 0.2)
     mps.join(settings, 2, UID, 11, UUID)
     mps.leave(settings, 11)
     os.kill(_daemons(settings)[0], signal.SIGSTOP)
@@ -523,20 +523,20 @@ def test_a_daemon_that_ignores_quit_is_killed(settings: Mps, monkeypatch: pytest
 
 
 def test_a_daemon_that_does_not_start(settings: Mps) -> None:
-    with pytest.raises(mps.MpsError, match="GPU 2: exit status 1: no such device"):
+    with pytest.raises(mps_daemon.MpsError, match="GPU 2: exit status 1: no such device"):
         mps.join(settings, 2, UID, 11, "broken")
-    assert mps.slot_of(settings, 2, UID).residents() == {}
+    assert mps_slots.slot_of(settings, 2, UID).residents() == {}
 
 
 def test_a_daemon_that_starts_and_does_not_answer(settings: Mps, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mps, "START_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(mps_daemon, "START_TIMEOUT_S", 0.2)
     (place / "mute").mkdir()
     os.mkfifo(place / "never")
     mute = place / "mute" / standins.CONTROL
     lines = (f"[ '$1' != stay ] || read _ <{place}/never", "[ '$1' = -d ] || exit 1", "'$0' stay >/dev/null 2>&1 &")
     mute.write_text("\n".join(("#!/bin/sh", *lines, "")).replace("'", '"'))
     mute.chmod(0o755)
-    with pytest.raises(mps.MpsError, match="was started and does not answer"):
+    with pytest.raises(mps_daemon.MpsError, match="was started and does not answer"):
         mps.join(replace(settings, control=str(mute)), 2, UID, 11, UUID)
     assert _daemons(settings) == []
 
@@ -562,7 +562,7 @@ def test_what_else_lies_in_the_folder(settings: Mps) -> None:
         (Path(settings.run_dir) / name / "u1").mkdir(parents=True)
     (Path(slot.jobs) / "note").write_text("x")
     (Path(slot.jobs) / "12").write_text("x")
-    assert mps.slots(settings) == [slot]
+    assert mps_slots.slots(settings) == [slot]
     assert slot.residents() == {11: UID}
     half = Path(settings.run_dir) / "g5" / "u1"
     half.mkdir(parents=True)
@@ -595,13 +595,13 @@ def test_a_file_system_without_access_lists(settings: Mps, monkeypatch: pytest.M
 _RACE = """
 import sys, time
 from slurm_hooks.config import Mps
-from slurm_hooks.node import mps
+from slurm_hooks.node import mps, mps_daemon
 settings = Mps(run_dir=sys.argv[1], control=sys.argv[2], grace_s=0, command_timeout_s=5, log_mib=0)
 job = int(sys.argv[3])
 sys.stdin.readline()
 for _ in range(3):
     slot = mps.join(settings, 2, int(sys.argv[4]), job, "GPU-1")
-    assert mps.control(settings, slot, "get_server_list").ok, "no daemon"
+    assert mps_daemon.control(settings, slot, "get_server_list").ok, "no daemon"
     assert job in slot.residents()
     mps.leave(settings, job)
     mps.reap(settings, time.time())
