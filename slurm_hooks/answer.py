@@ -55,7 +55,7 @@ def answer_to(job: Job, decision: Decision, partition: Partition, view: ClusterV
     kept = _record_field(job.submission, record)
     if partition.mode != "enforce":
         return Answer(message=f"advice: {message}", fields=kept, record=record)
-    if decision.profile:
+    if decision.instance:
         return Answer(message=message, fields={**_instance_fields(job, decision), **kept}, record=record)
     if not view.filters_steps and steps_ask(job.submission.script):
         message += f"\n{_STEPS_ASK}"
@@ -94,7 +94,7 @@ def _record_field(submission: Submission, record: Record) -> dict[str, str]:
 def _instance_fields(job: Job, decision: Decision) -> dict[str, str]:
     """The descriptor's fields that turn a GPU into a MIG instance; to Slurm it is a GPU like any other."""
     request = job.request
-    item = f"gres{request.separator}gpu:{decision.profile}:1"
+    item = f"gres{request.separator}gpu:{decision.instance}:1"
     return {request.field: ",".join((*request.others, item)), **_feature_field(job.submission, decision)}
 
 
@@ -158,8 +158,8 @@ _PRECISION_SAID: Final[Mapping[Precision, str]] = {
 
 def _message(directives: Directives, estimate: Estimate | None, decision: Decision) -> str:
     share = f"{decision.share} of 100 shares of one GPU"
-    if decision.profile:
-        share = f"MIG instance {decision.profile}"
+    if decision.instance:
+        share = f"MIG instance {decision.instance}"
     elif decision.share == WHOLE_GPU:
         share = f"the whole GPU ({decision.reasons[0]})"
     if estimate is None:

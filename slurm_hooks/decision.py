@@ -83,7 +83,7 @@ class Decision(NamedTuple):
         smact: compute demand that was reckoned with, 0 to 1.
         prediction: progress beside the residents of the pinned GPU, or None where nothing was predicted.
         reasons: sentences for the record.
-        profile: MIG profile of the instance that it gets, as Slurm's device type, or the empty string.
+        instance: the MIG instance that it gets, as Slurm's device type, or the empty string.
         larger: those that recovery may take, in their order.
     """
 
@@ -95,7 +95,7 @@ class Decision(NamedTuple):
     smact: float
     prediction: Prediction | None
     reasons: tuple[str, ...]
-    profile: str = ""
+    instance: str = ""
     larger: tuple[str, ...] = ()
 
 
@@ -153,10 +153,10 @@ def decide_instance(job: Job, partition: Partition, view: ClusterView) -> Decisi
     pinned, capped or predicted.
     """
     submission, request, directives, demand = job
-    if mig.profile(request.type):
+    if mig.instance(request.type):
         return LeftAlone(request.text, "the request names a MIG profile")
     feature = types_of(request, partition, view)[1]
-    found = mig.profiles(instances_for(submission, feature, view))
+    found = mig.instances(instances_for(submission, feature, view))
     if not found:
         return LeftAlone(request.text, "no node with MIG instances is known where the job may run")
     largest, estimate, fitting = found[-1], demand.estimate, None
@@ -186,7 +186,7 @@ def decide_instance(job: Job, partition: Partition, view: ClusterView) -> Decisi
         smact,
         None,
         tuple(reasons),
-        profile=chosen.type,
+        instance=chosen.type,
         larger=larger,
     )
 
@@ -343,7 +343,7 @@ def record_of(job: Job, decision: Decision, partition: Partition) -> Record:
         pin=pin.type if pin else "",
         node=pin.node if pin else "",
         cap_mib=decision.cap_mib,
-        profile=decision.profile,
+        profile=decision.instance,
         larger=decision.larger,
         thread_percentage=decision.thread_percentage,
         residents=tuple(r.job_id for r in pin.residents) if pin else (),

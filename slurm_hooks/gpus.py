@@ -26,7 +26,7 @@ def types_of(request: GpuRequest, partition: Partition, view: ClusterView) -> tu
     """Device type and node feature that a user's GPU type means: one of the two, or neither."""
     if not request.type:
         return "", ""
-    if any(gpu.type == request.type for node in view.nodes for gpu in node.gpus) or mig.profile(request.type):
+    if any(gpu.type == request.type for node in view.nodes for gpu in node.gpus) or mig.instance(request.type):
         return request.type, ""
     of_partition = _is_model(request.type, partition)
     names: tuple[str, ...] = (request.type,)

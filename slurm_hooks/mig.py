@@ -23,8 +23,8 @@ _NAME = re.compile(r"(?:.*[_-])?(\d)g\.(\d{1,4})gb(?:[.+_-][\w.+-]*)?", re.IGNOR
 
 
 @dataclass(frozen=True)
-class Profile:
-    """What a kind of instance has.
+class Instance:
+    """A kind of MIG instance: what those of one profile have.
 
     Attributes:
         type: Slurm's device type.
@@ -42,23 +42,23 @@ class Profile:
         return min(SHARES_PER_GPU, math.ceil(SHARES_PER_GPU * self.slices / SLICES))
 
 
-def profile(device_type: str) -> Profile | None:
-    """The profile that a device type names, or None where it names none."""
+def instance(device_type: str) -> Instance | None:
+    """The kind of instance that a device type names, or None where it names none."""
     found = _NAME.fullmatch(device_type)
     if found is None:
         return None
     slices, gigabytes = int(found.group(1)), int(found.group(2))
     if not (1 <= slices <= SLICES and gigabytes):
         return None
-    return Profile(device_type, slices, int(_SURE * gigabytes * 10**9 / 2**20))
+    return Instance(device_type, slices, int(_SURE * gigabytes * 10**9 / 2**20))
 
 
-def profiles(device_types: Iterable[str]) -> list[Profile]:
-    """The profiles among device types, smallest first: by memory, then by compute."""
-    found = filter(None, map(profile, sorted(set(device_types))))
+def instances(device_types: Iterable[str]) -> list[Instance]:
+    """The kinds of instances among device types, smallest first: by memory, then by compute."""
+    found = filter(None, map(instance, sorted(set(device_types))))
     return sorted(found, key=lambda p: (p.memory_mib, p.slices))
 
 
-def smallest(found: Sequence[Profile], memory_mib: int, compute: float = 0.0) -> Profile | None:
-    """The first of `profiles` with `memory_mib` and with `compute` (0 to 1) of a GPU's, or None where none has both."""
+def smallest(found: Sequence[Instance], memory_mib: int, compute: float = 0.0) -> Instance | None:
+    """The first of `instances` with `memory_mib` and `compute` (0 to 1) of a GPU's, or None where none has both."""
     return next((p for p in found if p.memory_mib >= memory_mib and p.slices >= SLICES * compute), None)

@@ -271,14 +271,14 @@ def grown_gres(tres_per_node: str, share: int) -> str | None:
     return ",".join(entries) if found else None
 
 
-def other_instance(tres_per_node: str, profile: str) -> str | None:
-    """A request with another MIG profile, as `scontrol update gres=` takes it; None where it asks for no instance."""
+def other_instance(tres_per_node: str, instance: str) -> str | None:
+    """A request with another MIG instance, as `scontrol update gres=` takes it; None where it asks for no instance."""
     entries, found = [], False
     for entry in tres_per_node.split(","):
         words = re.sub(r"^gres[:/]", "", entry)
         name, _, kind = words.partition(":")
-        if name == "gpu" and mig.profile(re.sub(r":1$", "", kind)):
-            words, found = f"gpu:{profile}:1", True
+        if name == "gpu" and mig.instance(re.sub(r":1$", "", kind)):
+            words, found = f"gpu:{instance}:1", True
         entries.append(words)
     return ",".join(entries) if found else None
 

@@ -132,11 +132,11 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str, s
     if shown is None or record is None or found is None:
         return
     run, verdict, paths, site = found
-    gres = None if verdict.share is None else _next_gres(shown.tres_per_node, verdict.share, verdict.profile)
+    gres = None if verdict.share is None else _next_gres(shown.tres_per_node, verdict.share, verdict.instance)
     if verdict.share is None or gres is None:
         _tell(scene, paths, verdict.message)
     else:
-        after = recovery.requeued(record, run, verdict.share, site, verdict.profile)
+        after = recovery.requeued(record, run, verdict.share, site, verdict.instance)
         comment = merge(shown.admin_comment, after)
         _requeue(scene, spool.Requeue(job.id, job.restart, shown.target, gres, comment), verdict, paths)
 
@@ -155,10 +155,10 @@ def _asked(scene: Context) -> ShownJob | None:
     return shown
 
 
-def _next_gres(tres_per_node: str, share: int, profile: str) -> str | None:
+def _next_gres(tres_per_node: str, share: int, instance: str) -> str | None:
     """The request of a job's next run, or None where this one asked for nothing that RAD gave it."""
-    if profile:
-        return commands.other_instance(tres_per_node, profile)
+    if instance:
+        return commands.other_instance(tres_per_node, instance)
     return commands.grown_gres(tres_per_node, share)
 
 

@@ -73,13 +73,13 @@ class Verdict:
         outcome: for the record, see `slurm_hooks.records.Run`.
         share: shares to requeue the job with, or None to leave it.
         message: a line for the user, or the empty string.
-        profile: MIG profile to requeue a job with that had an instance, or the empty string.
+        instance: MIG instance to requeue a job with that had another, or the empty string.
     """
 
     outcome: str
     share: int | None = None
     message: str = ""
-    profile: str = ""
+    instance: str = ""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _doubtful(ended: Ended) -> str:
 def _of_instance(record: Record, ended: Ended, site: Site) -> Verdict:
     """A job that ran out of its MIG instance's memory: tried again with a larger one, then with the largest."""
     died = f"rad: job {ended.job} ran out of GPU memory (MIG instance {record.profile})"
-    larger, had = mig.profiles(record.larger), mig.profile(record.profile)
+    larger, had = mig.instances(record.larger), mig.instance(record.profile)
     if not larger or had is None:
         return Verdict("oom_final", message=f"{died}: there is no larger one and it is not tried again")
     memory = _more(had.memory_mib, site)
@@ -234,20 +234,20 @@ def _changed_by_user(record: Record, run: Run) -> bool:
     return run.share != record.share and not later
 
 
-def requeued(record: Record, run: Run, share: int, site: Site, profile: str = "") -> Record:
-    """The record of a job that goes into its next run with `share`, or with an instance of a MIG profile."""
+def requeued(record: Record, run: Run, share: int, site: Site, instance: str = "") -> Record:
+    """The record of a job that goes into its next run with `share`, or with a MIG instance."""
     if run.outcome not in REGROWN:
         return with_run(record, run)
     first = record.first_share is None
-    had = mig.profile(profile)
+    had = mig.instance(instance)
     return dataclasses.replace(
         with_run(record, run),
         share=share,
         cap_mib=cap_of(share, site.usable) if had is None else None,
         first_share=record.share if first else record.first_share,
         first_cap_mib=record.cap_mib if first else record.first_cap_mib,
-        profile=profile,
+        profile=instance,
         first_profile=record.profile if first else record.first_profile,
-        larger=tuple(p.type for p in mig.profiles(record.larger) if had and p.memory_mib > had.memory_mib),
+        larger=tuple(p.type for p in mig.instances(record.larger) if had and p.memory_mib > had.memory_mib),
         retries=record.retries + (run.outcome in OOM_REQUEUED),
     )

@@ -97,9 +97,9 @@ class JobRun:
         if "gres/gpu" in self.allocated:
             held = float(self.allocated["gres/gpu"])
             for name, count in self.allocated.items():
-                profile = mig.profile(name.removeprefix("gres/gpu:")) if name.startswith("gres/gpu:") else None
-                if profile is not None:
-                    held -= count * (1 - profile.share / SHARES_PER_GPU)
+                instance = mig.instance(name.removeprefix("gres/gpu:")) if name.startswith("gres/gpu:") else None
+                if instance is not None:
+                    held -= count * (1 - instance.share / SHARES_PER_GPU)
             return held
         return self.allocated.get("gres/mps", 0) / SHARES_PER_GPU
 

@@ -290,11 +290,11 @@ def _gpus(
         if kind == "gpu":
             first.setdefault(device, number)
             counts[device] = counts.get(device, 0) + count
-            if not mig.profile(device):  # how many GPUs have instances is not told
+            if not mig.instance(device):  # how many GPUs have instances is not told
                 number += count
         elif device and count >= SHARES_PER_GPU:
             shares.add(device)
-    instances = frozenset(device for device in counts if mig.profile(device))
+    instances = frozenset(device for device in counts if mig.instance(device))
     alone = [device for device, count in counts.items() if device and count == 1 and device not in instances]
     several = frozenset(device for device, count in counts.items() if count and device not in (*alone, *instances))
     gpus = tuple(Gpu(name, device, 0, number=first[device]) for device in alone if not shares or device in shares)

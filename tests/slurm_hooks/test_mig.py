@@ -48,7 +48,7 @@ REQUEST = GpuRequest("gpu:1", "", "tres_per_node", (), ":")
     ],
 )
 def test_a_profile_by_its_name(device_type: str, slices: int, gigabytes: int) -> None:
-    found = mig.profile(device_type)
+    found = mig.instance(device_type)
     assert found is not None
     assert (found.type, found.slices) == (device_type, slices)
     assert found.memory_mib == int(0.95 * gigabytes * 1e9 / 2**20)
@@ -58,27 +58,27 @@ def test_a_profile_by_its_name(device_type: str, slices: int, gigabytes: int) ->
     "device_type", ["", "g0", "h200", "0g.5gb", "8g.5gb", "1g.0gb", "1g.5", "a100-40gb", "11g.5gb"]
 )
 def test_what_is_no_profile(device_type: str) -> None:
-    assert mig.profile(device_type) is None
+    assert mig.instance(device_type) is None
 
 
 @given(st.text(max_size=40))
 def test_any_text_is_a_profile_or_none(text: str) -> None:
-    found = mig.profile(text)
+    found = mig.instance(text)
     assert found is None or (1 <= found.slices <= 7 and found.memory_mib > 0 and 1 <= found.share <= 100)
 
 
 @pytest.mark.parametrize("kind", ["1g.18gb" + "_" * 60 + "!", "a" * 400_000 + "!", "_1g.18gb" * 20_000, "1" * 400_000])
 def test_no_text_of_a_users_takes_long_to_be_told_from_a_profile(kind: str) -> None:
     with at_most(2.0):
-        mig.profile(kind)
+        mig.instance(kind)
         understand(Submission("", tres={"tres_per_node": f"gres:gpu:{kind}"}))
         parse_nodes(f"NodeName=n1 Gres=gpu:{kind}")
 
 
 def test_the_smallest_that_fits() -> None:
-    found = mig.profiles(["g0", *reversed(TYPES), "1g.18gb"])
+    found = mig.instances(["g0", *reversed(TYPES), "1g.18gb"])
     assert tuple(p.type for p in found) == TYPES
-    assert [p.slices for p in mig.profiles(["a100_7g.40gb", "h200_1g.18gb"])] == [1, 7]
+    assert [p.slices for p in mig.instances(["a100_7g.40gb", "h200_1g.18gb"])] == [1, 7]
     assert mig.smallest(found, found[0].memory_mib, 1 / mig.SLICES) == found[0]
     wanted = [(1, 0.0), (16_000, 0.0), (17_000, 0.0), (17_000, 0.2), (1, 0.4), (65_000, 0.0), (200_000, 0.0)]
     chosen = [mig.smallest(found, *needs) for needs in wanted]
@@ -116,21 +116,21 @@ def _made(**changes: Any) -> Decision:
 
 def test_a_job_gets_the_smallest_instance_that_holds_it() -> None:
     made = _made()
-    assert (made.profile, made.share, made.pin, made.cap_mib) == ("1g.35gb", 15, None, None)
+    assert (made.instance, made.share, made.pin, made.cap_mib) == ("1g.35gb", 15, None, None)
     assert made.larger == ("3g.71gb", "7g.141gb")
     assert made.reasons == ("1g.35gb with 31709 MiB is the smallest MIG profile for 20000 MiB",)
     busy = _made(smact=0.2)  # a quarter of the compute that may be given away
-    assert (busy.profile, made.smact, busy.smact) == ("2g.35gb", PARTITION.default_smact, 0.2)
+    assert (busy.instance, made.smact, busy.smact) == ("2g.35gb", PARTITION.default_smact, 0.2)
     assert "for 20000 MiB and a measured SMACT of 0.20" in busy.reasons[0]
-    assert _made(smact=0.23).profile == "3g.71gb"
+    assert _made(smact=0.23).instance == "3g.71gb"
     assert _made(smact=0.9).reasons[0].startswith("7g.141gb with 127744 MiB is the smallest")
-    assert _made(upper_mib=500_000).profile == "7g.141gb"
+    assert _made(upper_mib=500_000).instance == "7g.141gb"
     policies = [
         dataclasses.replace(PARTITION, policy="exclusive"),
         dataclasses.replace(PARTITION, placement="exclusive"),
     ]
     for made in (_made(policy="exclusive"), *(_made(partition=partition) for partition in policies)):
-        assert (made.profile, made.reasons) == ("7g.141gb", ("policy exclusive: the largest MIG profile",))
+        assert (made.instance, made.reasons) == ("7g.141gb", ("policy exclusive: the largest MIG profile",))
     assert _made(upper_mib=None).share == 100
 
 
@@ -138,8 +138,8 @@ def test_where_the_nodes_are_counts() -> None:
     small = dataclasses.replace(NODE, name="n2", instances=frozenset({"1g.18gb"}))
     view = ClusterView(0.0, (NODE, small, dataclasses.replace(NODE, name="n3", partitions=frozenset({"other"}))))
     asks = Submission("", partition="gpu", req_nodes="n2")
-    assert _made(view=view, submission=asks).profile == "1g.18gb"  # the largest there, though it may not fit
-    assert _made(view=view).profile == "1g.35gb"
+    assert _made(view=view, submission=asks).instance == "1g.18gb"  # the largest there, though it may not fit
+    assert _made(view=view).instance == "1g.35gb"
     nowhere = _decide(submission=Submission("", partition="cpu"))
     assert nowhere == LeftAlone("gpu:1", "no node with MIG instances is known where the job may run")
     assert _decide(submission=Submission("", partition="cpu", req_nodes="n[1-2]")) == nowhere
@@ -161,7 +161,7 @@ def test_slurm_is_not_asked_for_an_instance_that_is_on_none_of_the_jobs_nodes(as
         NODE, name="n2", instances=frozenset({"1g.18gb", "7g.40gb"}), features=frozenset({"a100", "fast"})
     )
     made = _made(view=ClusterView(0.0, (NODE, other)), submission=Submission("", partition="gpu", **asks))
-    assert made.profile in other.instances and set(made.larger) <= other.instances
+    assert made.instance in other.instances and set(made.larger) <= other.instances
 
 
 def test_a_gpu_type_that_the_user_names_tells_the_nodes() -> None:
@@ -169,7 +169,7 @@ def test_a_gpu_type_that_the_user_names_tells_the_nodes() -> None:
     view = ClusterView(0.0, (NODE, other))
     request = REQUEST._replace(text="gpu:a100:1", type="a100")
     made = _made(view=view, request=request)
-    assert (made.profile, made.feature) == ("7g.40gb", "a100")
+    assert (made.instance, made.feature) == ("7g.40gb", "a100")
 
 
 def test_a_type_that_the_user_names() -> None:
@@ -234,11 +234,11 @@ def test_out_of_memory_first_a_larger_instance_then_the_largest_then_never_again
     record, restart, told = RECORD, 0, []
     while True:
         verdict = judge(record, dataclasses.replace(ENDED, restart=restart), SITE)
-        told.append((verdict.outcome, verdict.profile))
+        told.append((verdict.outcome, verdict.instance))
         if verdict.share is None:
             break
         run = Run(restart=restart, outcome=verdict.outcome)
-        record, restart = requeued(record, run, verdict.share, SITE, verdict.profile), restart + 1
+        record, restart = requeued(record, run, verdict.share, SITE, verdict.instance), restart + 1
     assert told == [("oom_requeued", "1g.35gb"), ("oom_exclusive", "7g.141gb"), ("oom_final", "")]
     assert (record.profile, record.first_profile, record.larger, record.retries) == ("7g.141gb", "1g.18gb", (), 2)
     assert (record.share, record.first_share, record.cap_mib, record.user_changes) == (100, 15, None, ())
@@ -249,7 +249,7 @@ def test_out_of_memory_first_a_larger_instance_then_the_largest_then_never_again
 
 def test_the_largest_instance_where_none_has_the_next_step() -> None:
     verdict = judge(RECORD, ENDED, dataclasses.replace(SITE, settings=Recovery(factor=10.0)))
-    assert (verdict.outcome, verdict.profile, verdict.share) == ("oom_exclusive", "7g.141gb", 100)
+    assert (verdict.outcome, verdict.instance, verdict.share) == ("oom_exclusive", "7g.141gb", 100)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_what_is_not_requeued(ended: dict[str, Any], site: dict[str, Any], outco
 
 @pytest.mark.parametrize(("needed", "ask"), [(64 * 1024, "64G"), (64 * 1024 + 1, "65G")])
 def test_what_is_asked_for_holds_what_is_needed(needed: int, ask: str) -> None:
-    had = mig.profile("1g.18gb")
+    had = mig.instance("1g.18gb")
     assert had is not None
     settings = Recovery(step_mib=needed - had.memory_mib)
     site = dataclasses.replace(SITE, settings=settings, can_retype=False)
@@ -375,7 +375,7 @@ def test_no_profile_has_less_memory_than_its_name_is_read_as() -> None:
     recorded = json.loads((Path(__file__).parent / "recorded" / "nvml_mig_profiles_h200.json").read_text())
     assert len(recorded["profiles"]) >= 5
     for entry in recorded["profiles"]:
-        found = mig.profile(entry["name"].removeprefix("MIG "))
+        found = mig.instance(entry["name"].removeprefix("MIG "))
         assert found is not None, entry
         assert found.slices == entry["slices"]
         assert found.memory_mib <= entry["memory_mib"], entry

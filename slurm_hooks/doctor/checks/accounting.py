@@ -35,7 +35,7 @@ def _lacking(facts: Facts, config: Config) -> str:
     wanted = {"gres/gpu", *(f"gres/mps:{device}" for device in devices if device)}
     wanted |= {"gres/mps"} if sharing(config) else set()
     kinds = {kind for node in facts.nodes for _, kind, _ in counted(node.gres)}
-    wanted |= {f"gres/gpu:{profile.type}" for profile in mig.profiles(kinds)}
+    wanted |= {f"gres/gpu:{instance.type}" for instance in mig.instances(kinds)}
     return ",".join(sorted(wanted - tracked))
 
 

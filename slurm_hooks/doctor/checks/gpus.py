@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from slurm_hooks import mig
 from slurm_hooks.config import Config
 from slurm_hooks.doctor.checks.files import program
@@ -42,22 +44,18 @@ def instances(facts: Facts) -> list[Finding]:
     here = facts.here
     if not facts.instances or here is None:
         return []
-    listed: dict[tuple[int, int], int] = {}  # instances by slices and memory, as their profiles' names tell
+    balance = Counter[tuple[int, int]]()  # by slices and memory, as their profiles' names tell
     for kind, device, count in counted(here.gres):
-        profile = mig.profile(device) if kind == "gpu" else None
-        if profile is not None:
-            key = (profile.slices, profile.memory_mib)
-            listed[key] = listed.get(key, 0) + count
+        if kind == "gpu" and (listed := mig.instance(device)):
+            balance[listed.slices, listed.memory_mib] += count
     small = []
     for name, memory_mib in facts.instances:
-        profile = mig.profile(name)
-        if profile is not None:
-            key = (profile.slices, profile.memory_mib)
-            listed[key] = listed.get(key, 0) - 1
-            if memory_mib < profile.memory_mib:
-                small.append(f"{name} has {memory_mib} MiB, its name says {profile.memory_mib}")
+        if seen := mig.instance(name):
+            balance[seen.slices, seen.memory_mib] -= 1
+            if memory_mib < seen.memory_mib:
+                small.append(f"{name} has {memory_mib} MiB, its name says {seen.memory_mib}")
     names = ", ".join(sorted({name for name, _ in facts.instances}))
-    agree = not any(listed.values())
+    agree = not any(balance.values())
     return [
         Finding(
             "MIG instances",

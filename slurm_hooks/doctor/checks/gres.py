@@ -78,7 +78,7 @@ def _preemption(facts: Facts, config: Config) -> list[Finding]:
 def _mig(name: str, facts: Facts) -> list[Finding]:
     """Whether a partition has MIG instances, and nothing that Slurm does not take beside them."""
     here = [node for node in facts.nodes if name in node.partitions]
-    found = ", ".join(p.type for p in mig.profiles({kind for node in here for _, kind, _ in counted(node.gres)}))
+    found = ", ".join(p.type for p in mig.instances({kind for node in here for _, kind, _ in counted(node.gres)}))
     cure = "make instances (nvidia-smi mig -cgi) with Types named after their profiles, as AutoDetect=nvml does"
     both = [node.name for node in here if "mps:" in node.gres]
     beside = "leave mps out of their Gres in slurm.conf and gres.conf: 26.05 drains a node that has MIG and mps"
