@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from slurm_hooks import mig
 from slurm_hooks.node.job import exit_pair
 from slurm_hooks.slurm import squeue
 from slurm_hooks.slurm.squeue import Columns
@@ -253,34 +252,6 @@ def _array(cells: Mapping[str, str]) -> tuple[int | None, int | None]:
     """The array and the task of a row; None twice where it is no task."""
     task = _task(cells)
     return (None, None) if task is None else (int(cells["ArrayJobID"]), task)
-
-
-def grown_gres(tres_per_node: str, share: int) -> str | None:
-    """A request with another number of shares, as `scontrol update gres=` takes it.
-
-    The device type stays: Slurm 22.05 would add another one to it. None where the request has no shares.
-    """
-    entries, found = [], False
-    for entry in tres_per_node.split(","):
-        words = re.sub(r"^gres[:/]", "", entry)
-        parts = words.split(":")
-        if parts[0] == "mps":
-            kind = [p for p in parts[1:2] if p and not p.isdigit()]
-            words, found = ":".join(["mps", *kind, str(share)]), True
-        entries.append(words)
-    return ",".join(entries) if found else None
-
-
-def other_instance(tres_per_node: str, instance: str) -> str | None:
-    """A request with another MIG instance, as `scontrol update gres=` takes it; None where it asks for no instance."""
-    entries, found = [], False
-    for entry in tres_per_node.split(","):
-        words = re.sub(r"^gres[:/]", "", entry)
-        name, _, kind = words.partition(":")
-        if name == "gpu" and mig.instance(re.sub(r":1$", "", kind)):
-            words, found = f"gpu:{instance}:1", True
-        entries.append(words)
-    return ",".join(entries) if found else None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from slurm_hooks.memory import memory_here
@@ -32,6 +33,7 @@ from slurm_hooks.node import (
 from slurm_hooks.node.commands import ShownJob
 from slurm_hooks.node.context import Context
 from slurm_hooks.node.loglist import Log
+from slurm_hooks.node.next_gres import asks_for_instance, asks_for_shares, next_gres
 from slurm_hooks.node.recovery import Site, Verdict
 from slurm_hooks.records import Counters, Record, Run, decode, merge
 from slurm_hooks.shares import WHOLE_GPU
@@ -63,9 +65,9 @@ def end(scene: Context) -> None:
         scene = dataclasses.replace(scene, job=dataclasses.replace(scene.job, restart=begun))
     job = scene.job
     left = True
-    server = _Server()
+    server_log, beside = b"", dict[int, float]()
     if job.exit_status != 0 or job.exit_signal != 0:
-        server = _Server(mps.server_log(scene.config.mps, job.id), mps.beside(scene.config.mps, job.id))
+        server_log, beside = mps.server_log(scene.config.mps, job.id), mps.beside(scene.config.mps, job.id)
     try:
         mps.leave(scene.config.mps, job.id)
     except Exception as error:  # a daemon that hangs may take all of Epilog's time: the outcome is kept all the same
@@ -84,7 +86,7 @@ def end(scene: Context) -> None:
         restart=job.restart,
         **{field.name: getattr(counted, field.name) for field in dataclasses.fields(Counters)},
     )
-    _close(scene, run, note, counted.evidence, server)
+    _close(scene, run, _Clues(note, counted.evidence, server_log, beside))
     # By the note rad-spool.timer finds a job that has gone and still uses MPS.
     sharedlogs.forget(scene)
     paths = [scene.task_note, counters.path(scene.config.node.state_dir, job.id)]
@@ -93,20 +95,50 @@ def end(scene: Context) -> None:
         state.remove(path)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Server:
-    """What is known of a job's MPS server when the job leaves it: the end of its log, and whose else it was."""
+@dataclass(frozen=True)
+class _Clues:
+    """What is known of how a run ended, beside its logs and Slurm's word.
 
-    log: bytes = b""
-    beside: Mapping[int, float] = dataclasses.field(default_factory=dict)
+    Attributes:
+        note: what Prolog noted of it.
+        by_monitor: what rad-monitor did about a process of it, or the empty string.
+        server_log: the end of what its MPS server wrote.
+        beside: when the server's other jobs left it, as `mps.beside` tells.
+    """
+
+    note: Mapping[str, Any]
+    by_monitor: str
+    server_log: bytes
+    beside: Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class _Signs:
+    """What a run's logs show; the attributes are those of `recovery.Ended`."""
+
+    evidence: str
+    lost_mps: str
+    fault: str
+    left_kernels: bool
+    doubt: str
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A run with its outcome, what follows from it, where its logs are, and what the site has."""
+
+    run: Run
+    verdict: Verdict
+    paths: list[str]
+    site: Site
 
 
 def _whole(value: Any) -> int | None:
     return value if type(value) is int else None
 
 
-def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str, server: _Server) -> None:
-    """Find out how a run ended, and do what follows from it; `by_monitor` tells of a process that the monitor ended."""
+def _close(scene: Context, run: Run, clues: _Clues) -> None:
+    """Find out how a run ended, and do what follows from it."""
     job = scene.job
     status, signal = job.exit_status, job.exit_signal
     shown = record = None
@@ -121,24 +153,22 @@ def _close(scene: Context, run: Run, note: Mapping[str, Any], by_monitor: str, s
     found = None
     if shown is not None and record is not None and shown.restarts == job.restart:
         try:
-            found = _judge(scene, shown, record, run, note, by_monitor, server)
+            found = _judge(scene, shown, record, run, clues)
         except Exception as error:  # whatever a job's log made of this, its outcome is kept
             scene.say(f"not recovered: {type(error).__name__}: {error}")
-    if found is not None:
-        run = found[0]
-    kept = spool.put(scene.config.node, job.id, job.restart, run)
+    kept = spool.put(scene.config.node, job.id, job.restart, run if found is None else found.run)
     if kept:
         scene.say(kept)
     if shown is None or record is None or found is None:
         return
-    run, verdict, paths, site = found
-    gres = None if verdict.share is None else _next_gres(shown.tres_per_node, verdict.share, verdict.instance)
+    verdict = found.verdict
+    gres = None if verdict.share is None else next_gres(shown.tres_per_node, verdict.share, verdict.instance)
     if verdict.share is None or gres is None:
-        _tell(scene, paths, verdict.message)
+        _tell(scene, found.paths, verdict.message)
     else:
-        after = recovery.requeued(record, run, verdict.share, site, verdict.instance)
+        after = recovery.requeued(record, found.run, verdict.share, found.site, verdict.instance)
         comment = merge(shown.admin_comment, after)
-        _requeue(scene, spool.Requeue(job.id, job.restart, shown.target, gres, comment), verdict, paths)
+        _requeue(scene, spool.Requeue(job.id, job.restart, shown.target, gres, comment), verdict, found.paths)
 
 
 def _asked(scene: Context) -> ShownJob | None:
@@ -155,67 +185,57 @@ def _asked(scene: Context) -> ShownJob | None:
     return shown
 
 
-def _next_gres(tres_per_node: str, share: int, instance: str) -> str | None:
-    """The request of a job's next run, or None where this one asked for nothing that RAD gave it."""
-    if instance:
-        return commands.other_instance(tres_per_node, instance)
-    return commands.grown_gres(tres_per_node, share)
-
-
-def _judge(
-    scene: Context,
-    shown: ShownJob,
-    record: Record,
-    run: Run,
-    note: Mapping[str, Any],
-    by_monitor: str,
-    server: _Server,
-) -> tuple[Run, Verdict, list[str], Site]:
-    """How a run ended, what follows from it, where its logs are, and what the site has. Changes nothing."""
-    job = scene.job
-    found = loglist.of_job(job, shown)
-    written, doubt = _written(scene, found, note), ""
-    if evidence.of_memory(written) or evidence.of_lost_mps(written) or evidence.of_fault(written):
-        doubt = sharedlogs.others(scene, found, _whole(note.get("start")) or 0)
-    if doubt:
-        written = _written(scene, [log for log in found if log.own], note)
-    of_memory, lost_mps = evidence.of_memory(written) or by_monitor, evidence.of_lost_mps(written)
-    fault, together = evidence.of_fault(written), None
-    if fault:
-        together = evidence.broken_together(server.log, run.start or 0, run.end or 0)
-        if together is None or not any(left >= together.at for left in server.beside.values()):
-            fault = ""  # its own, whoever else was there
-    run = dataclasses.replace(run, evidence=of_memory or lost_mps or fault)
+def _judge(scene: Context, shown: ShownJob, record: Record, run: Run, clues: _Clues) -> _Judged:
+    """How a run ended, and what follows from it. Changes nothing."""
+    job, found = scene.job, loglist.of_job(scene.job, shown)
+    signs = _signs(scene, found, run, clues)
     # Since 24.11 a user may turn the shares of a job that waits back into a GPU.
-    has_shares = commands.grown_gres(shown.tres_per_node, WHOLE_GPU) is not None
+    share = run.share if asks_for_shares(shown.tres_per_node) else WHOLE_GPU
     ended = recovery.Ended(
         job=commands.called(job.id, shown.array_job, shown.array_task),
         restart=job.restart,
         exit_status=shown.exit_status if job.exit_status is None else job.exit_status,
         exit_signal=shown.exit_signal if job.exit_signal is None else job.exit_signal,
         reason=shown.reason,
-        share=run.share if has_shares else WHOLE_GPU,
+        share=share,
         cap_mib=run.cap_mib,
-        evidence=of_memory,
-        by_monitor=bool(by_monitor),
-        lost_mps=lost_mps,
+        by_monitor=bool(clues.by_monitor),
+        may_requeue=shown.requeue and shown.batch,
+        **vars(signs),
+    )
+    site = _site(scene, may_retype=bool(signs.evidence) and asks_for_instance(shown.tres_per_node))
+    verdict = recovery.judge(record, ended, site)
+    shows = signs.evidence or signs.lost_mps or signs.fault
+    run = dataclasses.replace(run, evidence=shows, outcome=verdict.outcome)
+    return _Judged(run, verdict, [log.path for log in found], site)
+
+
+def _signs(scene: Context, found: Sequence[Log], run: Run, clues: _Clues) -> _Signs:
+    """What a run wrote to its logs that tells how it ended, and what its MPS server's log makes of it."""
+    written, doubt = _written(scene, found, clues.note), ""
+    if evidence.of_memory(written) or evidence.of_lost_mps(written) or evidence.of_fault(written):
+        doubt = sharedlogs.others(scene, found, _whole(clues.note.get("start")) or 0)
+    if doubt:
+        written = _written(scene, [log for log in found if log.own], clues.note)
+    fault, together = evidence.of_fault(written), None
+    if fault:
+        together = evidence.broken_together(clues.server_log, run.start or 0, run.end or 0)
+        if together is None or not any(left >= together.at for left in clues.beside.values()):
+            fault = ""  # its own, whoever else was there
+    return _Signs(
+        evidence=evidence.of_memory(written) or clues.by_monitor,
+        lost_mps=evidence.of_lost_mps(written),
         fault=fault,
         left_kernels=bool(fault and together and together.ended),
         doubt=doubt,
-        may_requeue=shown.requeue and shown.batch,
     )
+
+
+def _site(scene: Context, *, may_retype: bool) -> Site:
+    """What the site has and wants; which Slurm it is, is asked only of a job that may get another device type."""
     measured = gpus.least_memory_mib(f"{scene.config.mps.run_dir}/gpus.json")
-    timeout_s = scene.config.node.command_timeout_s
-    site = recovery.Site(
-        scene.partition,
-        memory_here(scene.partition, measured),
-        scene.config.recovery,
-        can_retype=bool(of_memory)
-        and commands.other_instance(shown.tres_per_node, record.profile) is not None
-        and commands.version(timeout_s) >= RETYPE_SINCE,
-    )
-    verdict = recovery.judge(record, ended, site)
-    return dataclasses.replace(run, outcome=verdict.outcome), verdict, [log.path for log in found], site
+    can_retype = may_retype and commands.version(scene.config.node.command_timeout_s) >= RETYPE_SINCE
+    return Site(scene.partition, memory_here(scene.partition, measured), scene.config.recovery, can_retype=can_retype)
 
 
 def _written(scene: Context, found: Sequence[Log], note: Mapping[str, Any]) -> bytes:

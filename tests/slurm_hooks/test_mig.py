@@ -20,7 +20,7 @@ from slurm_hooks.cluster import ClusterView, Gpu, Node
 from slurm_hooks.config import Partition, Recovery
 from slurm_hooks.decision import Decision, Demand, Job, decide_instance
 from slurm_hooks.directives import Directives
-from slurm_hooks.node import commands
+from slurm_hooks.node.next_gres import asks_for_instance, next_gres
 from slurm_hooks.node.recovery import Ended, Site, judge, requeued
 from slurm_hooks.radd.limit import at_most
 from slurm_hooks.records import Record, Run, decode, encode
@@ -307,11 +307,18 @@ def test_what_runs_on_shares_has_no_larger_instance() -> None:
     assert (after.profile, after.cap_mib, after.larger) == ("", 42_000, ())
 
 
-def test_a_request_with_another_profile() -> None:
-    assert commands.other_instance("gres:gpu:1g.18gb:1,gres:lustre:2", "2g.35gb") == "gpu:2g.35gb:1,lustre:2"
-    assert commands.other_instance("gres/gpu:1g.18gb", "2g.35gb") == "gpu:2g.35gb:1"
-    assert commands.other_instance("gres:gpu:h200:1", "2g.35gb") is None
-    assert commands.other_instance("gres:mps:30", "2g.35gb") is None
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("gres:gpu:1g.18gb:1,gres:lustre:2", "gpu:2g.35gb:1,lustre:2"),
+        ("gres/gpu:1g.18gb", "gpu:2g.35gb:1"),
+        ("gres:gpu:h200:1", None),
+        ("gres:mps:30", None),
+    ],
+)
+def test_a_request_with_another_instance(before: str, after: str | None) -> None:
+    assert next_gres(before, 30, "2g.35gb") == after
+    assert asks_for_instance(before) == (after is not None)
 
 
 def test_what_a_run_held() -> None:

@@ -10,13 +10,13 @@ from slurm_hooks.node import commands
 from slurm_hooks.node.commands import (
     OtherLogs,
     Row,
-    grown_gres,
     other_logs,
     parse_ends,
     parse_job,
     parse_logs,
     parse_rows,
 )
+from slurm_hooks.node.next_gres import asks_for_shares, next_gres
 from tests.slurm_hooks.node.conftest import FakeSlurm, end_row, kill_all, log_row, shown
 
 # What squeue shows for the last task of an array, whose number is the array's too: all its tasks.
@@ -177,7 +177,8 @@ def test_names_with_blanks() -> None:
     ],
 )
 def test_a_larger_request_keeps_its_type(before: str, after: str | None) -> None:
-    assert grown_gres(before, 45) == after
+    assert next_gres(before, 45) == after
+    assert asks_for_shares(before) == (after is not None)
 
 
 def test_rows_of_slurmdbd() -> None:
