@@ -103,19 +103,9 @@ def decide(job: Job, partition: Partition, situation: Situation) -> Decision:
     """Share, pin and cap of a job in a partition of these settings."""
     submission, request, directives, demand = job
     view, now, stale_s, interference, last, mps = situation
-    reasons: list[str] = []
-    estimate = demand.estimate
-    smact = partition.default_smact if demand.smact is None else demand.smact
-    usable = memory_of(partition)
-    if _is_exclusive(directives, partition):
-        share = WHOLE_GPU
-        reasons.append("policy exclusive")
-    elif estimate is None:
-        share = WHOLE_GPU
-        reasons.append("nothing is known of the job's memory")
-    else:
-        share = share_of(estimate.upper_mib, smact, usable, partition)
-        reasons.append(_share_reason(share, estimate, smact, usable, partition))
+    smact = _smact(demand, partition)
+    share, why = _share(directives, demand.estimate, smact, partition)
+    reasons = [why]
     gpu_type, feature = types_of(request, partition, view)
     if feature:
         reasons.append(f"GPU type {request.type} became the node feature {feature}")
@@ -142,7 +132,7 @@ def decide(job: Job, partition: Partition, situation: Situation) -> Decision:
     threads, place = _limited(place, demand, interference, partition)
     if threads != FULL_THREADS:
         reasons.append(f"{threads} % of the threads: {place.reason}")
-    cap_mib = cap_of(share, usable)
+    cap_mib = cap_of(share, memory_of(partition))
     return Decision(share, place.gpu, feature, cap_mib, threads, smact, place.prediction, tuple(reasons))
 
 
@@ -175,20 +165,15 @@ def decide_instance(job: Job, partition: Partition, view: ClusterView) -> Decisi
             reason = f"{fitting.type} with {fitting.memory_mib} MiB is the smallest MIG profile for {needs}"
     chosen = fitting or largest
     larger = tuple(p.type for p in found if p.memory_mib > chosen.memory_mib)
-    reasons = [reason, *([f"GPU type {request.type} became the node feature {feature}"] if feature else [])]
-    smact = partition.default_smact if demand.smact is None else demand.smact
+    reasons = (reason, *([f"GPU type {request.type} became the node feature {feature}"] if feature else []))
+    smact = _smact(demand, partition)
     return Decision(
-        chosen.share,
-        None,
-        feature,
-        None,
-        FULL_THREADS,
-        smact,
-        None,
-        tuple(reasons),
-        instance=chosen.type,
-        larger=larger,
+        chosen.share, None, feature, None, FULL_THREADS, smact, None, reasons, instance=chosen.type, larger=larger
     )
+
+
+def _smact(demand: Demand, partition: Partition) -> float:
+    return partition.default_smact if demand.smact is None else demand.smact
 
 
 def _is_exclusive(directives: Directives, partition: Partition) -> bool:
@@ -263,6 +248,17 @@ def _by_outlook(view: ClusterView, need: Need, demand: Demand, interference: Int
         return _Place(None, None, why + f"{min(said.candidate, said.worst_resident):.2f} of the slowest", alone=True)
     reason = f"kace chose {best.gpu.type} of {best.gpu.node}: predicted throughput sum {said.throughput_sum:.2f}"
     return _Place(best.gpu, said, reason)
+
+
+def _share(directives: Directives, estimate: Estimate | None, smact: float, partition: Partition) -> tuple[int, str]:
+    """Shares of a job, and why so many."""
+    if _is_exclusive(directives, partition):
+        return WHOLE_GPU, "policy exclusive"
+    if estimate is None:
+        return WHOLE_GPU, "nothing is known of the job's memory"
+    usable = memory_of(partition)
+    share = share_of(estimate.upper_mib, smact, usable, partition)
+    return share, _share_reason(share, estimate, smact, usable, partition)
 
 
 def _share_reason(share: int, estimate: Estimate, smact: float, usable: int, partition: Partition) -> str:

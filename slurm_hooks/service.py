@@ -190,11 +190,11 @@ class Service:
             return self._left_alone(submission, directives, partition, request)
         situation = self._situation()
         view = situation.view
-        unknown = gives_whole_nodes(submission, view) or unknown_type(request, partition, view)
-        if not unknown and partition.mode == "enforce" and partition.method != "mig":
-            unknown = rules.no_shares(submission, request, partition, situation)
-        if unknown:
-            return self._left_alone(submission, directives, partition, LeftAlone(request.text, unknown))
+        why = gives_whole_nodes(submission, view) or unknown_type(request, partition, view)
+        if not why and partition.mode == "enforce" and partition.method != "mig":
+            why = rules.no_shares(submission, request, partition, situation)
+        if why:
+            return self._left_alone(submission, directives, partition, LeftAlone(request.text, why))
         try:
             demand = self._demand(submission, directives, partition)
         except SummaryError as error:

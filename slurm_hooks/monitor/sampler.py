@@ -83,7 +83,6 @@ class _Gpu:
             lost=reading.lost,
             values=reading.values,
             means=self.window.means(),
-            window_s=self.window.seconds,
             processes=None if reading.processes is None else len(reading.processes),
             jobs=sum(job is not None for job in self.residents),
         )
@@ -119,9 +118,7 @@ class _Job:
             if part.processes or part.window.seconds > 0
         )
         account = self.account
-        return JobView(
-            job, gpus, self.mib, account.peak_mib, self.cap_mib, account.energy_j, account.seconds, self.over
-        )
+        return JobView(job, gpus, account.peak_mib, self.cap_mib, account.energy_j, account.seconds, self.over)
 
 
 @dataclass

@@ -16,7 +16,6 @@ class GpuView:
     lost: bool
     values: Mapping[str, float]
     means: Mapping[str, float]
-    window_s: float
     processes: int | None
     jobs: int
 
@@ -39,7 +38,6 @@ class JobView:
 
     job: int
     gpus: tuple[JobGpuView, ...]
-    mib: float | None
     peak_mib: float | None
     cap_mib: float | None
     energy_j: float | None

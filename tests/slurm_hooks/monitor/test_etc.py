@@ -24,8 +24,8 @@ ETC = ROOT / "etc"
 def names() -> set[str]:
     """Every metric that a page can show."""
     values = {metric.key: 0.5 for metric in METRICS}
-    gpu = GpuView(0, "GPU-a", "H200", False, values, values, 90.0, 1, 1)
-    job = JobView(1, (JobGpuView(0, "GPU-a", values, 90.0, 1.0, 1),), 1.0, 1.0, 1.0, 1.0, 1.0, 0)
+    gpu = GpuView(0, "GPU-a", "H200", False, values, values, 1, 1)
+    job = JobView(1, (JobGpuView(0, "GPU-a", values, 90.0, 1.0, 1),), 1.0, 1.0, 1.0, 1.0, 0)
     page = render(View("gpm", (gpu,), (job,), 1, 1.0), "node")
     return set(re.findall(r"^# TYPE (\S+)", page, re.MULTILINE))
 

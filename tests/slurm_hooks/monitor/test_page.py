@@ -16,21 +16,20 @@ from slurm_hooks.monitor.server import Page
 from slurm_hooks.monitor.views import GpuView, JobGpuView, JobView, View
 
 GPUS = (
-    GpuView(0, "GPU-a", 'NVIDIA "H200"\n\\', False, {"smact": 0.9, "energy_mj": 2.0**40}, {"smact": 0.5}, 90.0, 2, 1),
-    GpuView(1, "GPU-b", "NVIDIA H200", True, {}, {}, 0.0, None, 0),
+    GpuView(0, "GPU-a", 'NVIDIA "H200"\n\\', False, {"smact": 0.9, "energy_mj": 2.0**40}, {"smact": 0.5}, 2, 1),
+    GpuView(1, "GPU-b", "NVIDIA H200", True, {}, {}, None, 0),
 )
 JOBS = (
     JobView(
         42,
         (JobGpuView(0, "GPU-a", {"smact": 0.25, "power_w": 123.4}, 90.0, 1500.0, 2),),
-        1500.0,
         2000.0,
         4000.0,
         99.5,
         91.0,
         1,
     ),
-    JobView(43, (JobGpuView(1, "GPU-b", {}, 0.0, 10.0, 1),), 10.0, None, None, None, 0.0, 0),
+    JobView(43, (JobGpuView(1, "GPU-b", {}, 0.0, 10.0, 1),), None, None, None, 0.0, 0),
 )
 VIEW = View("gpm", GPUS, JOBS, 7, 1_790_000_000.5)
 SAMPLE = re.compile(

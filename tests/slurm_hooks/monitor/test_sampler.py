@@ -90,7 +90,7 @@ def test_a_job_alone_has_all_of_its_gpu(site: Site) -> None:
     job = site.job(42)
     assert job is not None
     (part,) = job.gpus
-    assert (part.gpu, part.mib, part.processes, job.mib, job.peak_mib) == (0, 1500.0, 2, 1500.0, 1500.0)
+    assert (part.gpu, part.mib, part.processes, job.peak_mib) == (0, 1500.0, 2, 1500.0)
     assert part.means == pytest.approx({"smact": 0.6, "smocc": 0.3, "dram": 0.2, "power_w": 200.0})
     assert (job.seconds, job.energy_j, part.window_s) == (5.0, 1000.0, 5.0)
     view = site.sampler.view()
@@ -160,11 +160,11 @@ def test_a_job_on_two_gpus(site: Site) -> None:
     site.look(3, (100.0, 200.0))
     job = site.job(42)
     assert job is not None
-    assert (job.mib, job.energy_j, job.seconds) == (1500.0, 600.0, 2.0)
+    assert (job.peak_mib, job.energy_j, job.seconds) == (1500.0, 600.0, 2.0)
     site.devices[1].clients = {}
     site.look(1)
     job = site.job(42)
-    assert job is not None and (job.mib, job.peak_mib) == (1000.0, 1500.0)
+    assert job is not None and job.peak_mib == 1500.0
     assert [(part.mib, part.processes) for part in job.gpus] == [(1000.0, 1), (0.0, 0)]
     stored = site.stored(42)
     assert stored.smact_mean == pytest.approx((2 * 0.4 + 0.6) / 3), "the mean of its GPUs, then over time"
