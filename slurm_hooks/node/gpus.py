@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from slurm_hooks.node import commands, state
 
@@ -31,13 +32,13 @@ class NodeGpu:
 
 def gpu(index: int, smi: str, cache: str, driver_dir: str = DRIVER_DIR) -> NodeGpu | None:
     """The GPU whose device file is /dev/nvidia`index`, or None where the driver does not tell."""
-    known = state.read(cache)
-    if known is None or known.get("boot") != _boot() or str(index) not in known["gpus"]:
+    known = _cached(cache)
+    if str(index) not in known:
         # One that the driver did not tell of may have come back since, as after a drain.
-        known = {"boot": _boot(), "gpus": _ask(smi, driver_dir)}
-        if known["gpus"]:
-            state.write(cache, known)
-    entry = known["gpus"].get(str(index))
+        known = _ask(smi, driver_dir)
+        if known:
+            state.write(cache, {"boot": _boot(), "gpus": known})
+    entry = known.get(str(index))
     if entry:
         return NodeGpu(entry["uuid"], entry["memory_mib"])
     # Numbers are no substitute: CUDA counts the GPUs that work, so behind one that is lost they mean others.
@@ -47,23 +48,28 @@ def gpu(index: int, smi: str, cache: str, driver_dir: str = DRIVER_DIR) -> NodeG
 
 def least_memory_mib(cache: str) -> int:
     """Memory of the node's smallest GPU as the cache has it, in MiB; 0 where it has none."""
+    return min((entry["memory_mib"] for entry in _cached(cache).values()), default=0)
+
+
+def _cached(cache: str) -> dict[str, dict[str, Any]]:
+    """What nvidia-smi said since the node has booted."""
     known = state.read(cache) or {}
-    return min((entry["memory_mib"] for entry in known.get("gpus", {}).values()), default=0)
+    return known["gpus"] if known.get("boot") == _boot() else {}
 
 
-def _ask(smi: str, driver_dir: str) -> dict[str, dict[str, object]]:
+def _ask(smi: str, driver_dir: str) -> dict[str, dict[str, Any]]:
     done = commands.run([smi, "--query-gpu=index,uuid,memory.total", "--format=csv,noheader,nounits"], TIMEOUT_S)
     return parse(done.out, _minors(driver_dir))  # it fails where one GPU is lost, and may tell of the others
 
 
-def parse(text: str, minors: dict[str, int]) -> dict[str, dict[str, object]]:
+def parse(text: str, minors: dict[str, int]) -> dict[str, dict[str, Any]]:
     """UUID and memory by number of the device file.
 
     Args:
         text: nvidia-smi's ``index, uuid, memory in MiB``, a line for each GPU.
         minors: number of the device file by UUID, where the driver tells; else nvidia-smi's index stands for it.
     """
-    found: dict[str, dict[str, object]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for line in text.splitlines():
         words = [word.strip() for word in line.split(",")]
         if len(words) == 3 and words[0].isdigit() and _UUID.fullmatch(words[1]) and words[2].isdigit():

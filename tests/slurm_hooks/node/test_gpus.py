@@ -57,6 +57,7 @@ def test_where_the_driver_does_not_number_them(place: Path, smi: str) -> None:
 def test_after_a_boot_they_are_asked_for_again(place: Path, smi: str, driver: str) -> None:
     cache = str(place / "gpus.json")
     state.write(cache, {"boot": "before", "gpus": {"0": {"uuid": "GPU-old", "memory_mib": 1}}})
+    assert gpus.least_memory_mib(cache) == 0
     assert gpus.gpu(0, smi, cache, driver) == SECOND
 
 
