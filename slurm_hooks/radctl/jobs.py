@@ -16,8 +16,8 @@ from slurm_hooks import report as reporting
 from slurm_hooks.amounts import gib
 from slurm_hooks.explain import explain as story
 from slurm_hooks.radctl.main import at_most_one
-from slurm_hooks.radctl.options import CSV, JSON, UNTIL, examples
-from slurm_hooks.radctl.options import since as since_option
+from slurm_hooks.radctl.options import CSV, JSON, examples
+from slurm_hooks.radctl.times import UNTIL, since_option, span
 from slurm_hooks.report import By, Job, Report, Row
 from slurm_hooks.report_html import page
 from slurm_hooks.slurm.accounting import SlurmAccounting
@@ -26,42 +26,10 @@ from slurm_hooks.slurm.commands import SlurmError
 MAX_NEIGHBOURS = 8
 _NAME_WIDTH = 9  # of a table's names, where the terminal is too narrow for more
 _ANY_WIDTH = 10_000
-_SPAN = re.compile(r"(\d{1,6})([mhdw])")
-_SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 class JobError(ValueError):
-    """A job or a time that cannot be told of; the message says why."""
-
-
-def moment(text: str, now: int) -> int:
-    """Unix time of ``now``, ``7d`` (that long ago; also w, h, m) or an ISO date or time of this machine's zone.
-
-    Raises:
-        JobError: if `text` is none of these.
-    """
-    if text == "now":
-        return now
-    if span := _SPAN.fullmatch(text):
-        return max(0, now - int(span.group(1)) * _SECONDS[span.group(2)])
-    try:
-        return int(datetime.fromisoformat(text).timestamp())
-    except (ValueError, OverflowError, OSError) as error:
-        raise JobError(f"{text!r} is no time: write 2026-01-31, 2026-01-31T12:00, 7d, 12h or now") from error
-
-
-def span(since: str, until: str, now: int) -> tuple[int, int]:
-    """Unix times of a start and an end as `moment` reads them; an end that is still to come is now.
-
-    Raises:
-        JobError: if one is no time, the end is not after the start, or the start is still to come.
-    """
-    first, last = moment(since, now), moment(until, now)
-    if first >= last:
-        raise JobError(f"--since {since} is not before --until {until}")
-    if first >= now:
-        raise JobError(f"--since {since} is still to come")
-    return first, min(last, now)  # what runs has not run until then yet
+    """A job that cannot be told of; the message says why."""
 
 
 @click.command(

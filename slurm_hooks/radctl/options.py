@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -15,13 +13,6 @@ NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 CSV = click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
-UNTIL = click.option("--until", default="now", show_default=True, help="End, likewise.")
-
-
-def since(default: str) -> Callable[[Any], Any]:
-    """The option that says where a time starts."""
-    text = "Start: a date, a time, or how long ago (7d, 12h)."
-    return click.option("--since", default=default, show_default=True, help=text)
 
 
 def examples(*lines: str) -> str:

@@ -11,10 +11,9 @@ import click
 from slurm_hooks import placement_check as checking
 from slurm_hooks.placement_check import Check, Row
 from slurm_hooks.radctl.groups import evaluate
-from slurm_hooks.radctl.jobs import span
 from slurm_hooks.radctl.main import Site, at_most_one
-from slurm_hooks.radctl.options import CSV, JSON, UNTIL, Whole, examples
-from slurm_hooks.radctl.options import since as since_option
+from slurm_hooks.radctl.options import CSV, JSON, Whole, examples
+from slurm_hooks.radctl.times import UNTIL, since_option, span
 from slurm_hooks.record_text import printable
 from slurm_hooks.report import jobs_of
 from slurm_hooks.slurm.accounting import SlurmAccounting

@@ -9,6 +9,7 @@ from slurm_hooks.slurm.accounting import JobRun
 
 HOUR = 3600
 NOON = 1_767_268_800  # 2026-01-01 12:00 UTC
+DAY = (NOON - 12 * HOUR, NOON + 12 * HOUR)
 
 
 def job_run(record: Record | None = None, **given: Any) -> JobRun:

@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 
 from slurm_hooks import report
 from slurm_hooks.radctl import jobs as command
+from slurm_hooks.radctl import times
 from slurm_hooks.radctl.main import cli
 from slurm_hooks.records import Record, Run, encode
 from slurm_hooks.slurm.accounting import AccountingError, JobRun
 from slurm_hooks.slurm.commands import SlurmError
-from tests.slurm_hooks.jobs import HOUR, NOON, job_run
+from tests.slurm_hooks.jobs import DAY, HOUR, NOON, job_run
 
 UTC = timezone.utc
 SHARED = Record(action="share", asked="gpu:1", share=40, expected_mib=10_000, upper_mib=12_000)
-DAY = (NOON - 12 * HOUR, NOON + 12 * HOUR)
 
 
 def _row(*runs: JobRun, since: int = DAY[0], until: int = DAY[1]) -> report.Row:
@@ -494,7 +494,7 @@ def test_nothing_to_report(slurm: type[_Slurm]) -> None:
 
 @pytest.mark.parametrize(("text", "at"), [("now", 1000), ("10m", 400), ("1d", 0), ("1970-01-01T00:10:00+00:00", 600)])
 def test_moments(text: str, at: int) -> None:
-    assert command.moment(text, 1000) == at
+    assert times.moment(text, 1000) == at
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "7", "7y", "2026-13-01", "9999999999d"])

@@ -25,10 +25,9 @@ from slurm_hooks.radctl.main import cli
 from slurm_hooks.records import Record, Run
 from slurm_hooks.report_html import page
 from slurm_hooks.slurm.accounting import JobRun
-from tests.slurm_hooks.jobs import HOUR, NOON, job_run
+from tests.slurm_hooks.jobs import DAY, HOUR, NOON, job_run
 
 UTC = timezone.utc
-DAY = (NOON - 12 * HOUR, NOON + 12 * HOUR)
 HOSTILE = "<script>alert(1)</script>\"'&"
 CHROMIUM = (
     "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
