@@ -20,6 +20,8 @@ local M = {
     longest_summary = 524288,    -- bytes of a summary file that cli_filter.lua hands on
     piece = 98304,               -- the kernel takes 128 KiB for one string of the environment
     max_pieces = 16,
+    -- What a job that submits jobs must not pass on; steps of an allocation within it would take it for theirs.
+    inherited = { "RAD_SUMMARY", "RAD_SHARE", "RAD_THREAD_PERCENTAGE", "RAD_SUMMARY_1", "RAD_TEST_ONLY", "RAD_CORE_SPEC" },
 }
 
 local WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n"
@@ -81,9 +83,7 @@ function M.pre_submit(options)
     end
     if options.type ~= "sbatch" and options.type ~= "salloc" then return slurm.SUCCESS end
     pcall(function()
-        -- A job that submits jobs must not pass its own on; steps of an allocation within it would take it for theirs.
-        for _, name in ipairs({ "RAD_SUMMARY", "RAD_SHARE", "RAD_THREAD_PERCENTAGE", "RAD_SUMMARY_1", "RAD_TEST_ONLY",
-            "RAD_CORE_SPEC" }) do
+        for _, name in ipairs(M.inherited) do
             if os.getenv(name) then
                 require("rad_summary").forget()
                 break

@@ -36,10 +36,11 @@ end
 
 -- Take out what the job that runs this sbatch was given.
 function M.forget()
-    local names = { "RAD_SUMMARY", "RAD_SHARE", "RAD_THREAD_PERCENTAGE", "RAD_TEST_ONLY", "RAD_CORE_SPEC" }
-    for i = 1, rad.max_pieces do names[#names + 1] = "RAD_SUMMARY_" .. i end
-    for _, name in ipairs(names) do
+    for _, name in ipairs(rad.inherited) do
         if os.getenv(name) then setenv(name) end
+    end
+    for i = 2, rad.max_pieces do
+        if os.getenv("RAD_SUMMARY_" .. i) then setenv("RAD_SUMMARY_" .. i) end
     end
 end
 
