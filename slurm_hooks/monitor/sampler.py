@@ -23,7 +23,7 @@ from slurm_hooks.monitor.processes import Processes
 from slurm_hooks.monitor.split import parts
 from slurm_hooks.monitor.views import GpuView, JobGpuView, JobView, View
 from slurm_hooks.monitor.window import Window, mean_of
-from slurm_hooks.node import state
+from slurm_hooks.node import notes, state
 from slurm_hooks.records import NO_JOB
 
 log = logging.getLogger("rad.monitor")
@@ -269,14 +269,14 @@ class Sampler:
 
     def _begin(self, job: int, known: _Job | None, now: float) -> _Job:
         """A job appears, or appears again: perhaps in a new run, as Prolog's note tells."""
-        note = state.read(f"{self._state_dir}/{job}.json") or {}
+        note = state.read(notes.of_job(self._state_dir, job)) or {}
         restart = note.get("restart")
         restart = restart if type(restart) is int else 0
         if known is None or known.account.restart != restart:
             account = counters.load(self._state_dir, job, restart) or Account(restart)
             known = self._jobs[job] = _Job(account, None, now)
             self._guard.forget(job)
-        task = state.read(f"{self._state_dir}/{job}.task.json") or {}
+        task = state.read(notes.of_tasks(self._state_dir, job)) or {}
         caps = [cap for cap in (task.get("cap_mib"), note.get("allotment_mib")) if type(cap) is int and cap > 0]
         known.cap_mib = float(caps[0]) if caps else None
         known.active = True
@@ -321,7 +321,8 @@ class Sampler:
             known.active, known.mib = False, 0.0
             if known.dirty:
                 self._write(job, known, now)
-            if now - known.seen > self._settings.window_s and not os.path.exists(f"{self._state_dir}/{job}.json"):  # noqa: PTH110
+            note = notes.of_job(self._state_dir, job)
+            if now - known.seen > self._settings.window_s and not os.path.exists(note):  # noqa: PTH110
                 del self._jobs[job]
                 self._guard.forget(job)
                 with contextlib.suppress(OSError):
@@ -340,7 +341,7 @@ class Sampler:
 
     def _is_users(self, job: int, uid: int) -> bool:
         """Whether Prolog noted a job as this user's."""
-        note = state.read(f"{self._state_dir}/{job}.json") or {}
+        note = state.read(notes.of_job(self._state_dir, job)) or {}
         return note.get("uid") == uid
 
     def view(self) -> View:

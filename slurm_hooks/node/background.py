@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from slurm_hooks.config import Config, ConfigAbsentError
-from slurm_hooks.node import commands, context, mps, sending, spool, state
+from slurm_hooks.node import commands, context, mps, notes, sending, spool, state
 from slurm_hooks.node.context import Say
 from slurm_hooks.node.kept import Kept
 
@@ -88,7 +88,7 @@ def background(config: Config, say: Say, *, patient: bool = True) -> None:
 
 def tidy(config: Config, say: Say) -> None:
     """Forget jobs whose Epilog never came: their notes, and their use of MPS daemons."""
-    notes: dict[int, str] = {}
+    noted: dict[int, str] = {}
     try:
         names = os.listdir(config.node.state_dir)  # noqa: PTH208
     except FileNotFoundError:
@@ -99,11 +99,11 @@ def tidy(config: Config, say: Say) -> None:
         if not job.isdigit() or not _is_old(path):
             continue
         if rest == "json":
-            notes[int(job)] = str((state.read(path) or {}).get("node", ""))
+            noted[int(job)] = str((state.read(path) or {}).get("node", ""))
         elif f"{job}.json" not in names or rest.endswith(".new"):
             state.remove(path)  # of a job that has gone, whose number another may get; or a writer was killed
-    here = {node: commands.jobs_on(node, config.node.command_timeout_s) for node in sorted(set(notes.values())) if node}
-    for number, node in sorted(notes.items()):
+    here = {node: commands.jobs_on(node, config.node.command_timeout_s) for node in sorted(set(noted.values())) if node}
+    for number, node in sorted(noted.items()):
         running = here.get(node)
         if running is None or number in running:
             continue
@@ -112,8 +112,8 @@ def tidy(config: Config, say: Say) -> None:
         except (state.StateError, OSError) as error:  # the others need not wait for this one's GPU
             say(f"job {number} has gone, and its use of MPS stays noted: {error}")
             continue
-        state.remove(context.task_note_path(config, number))
-        state.remove(context.note_path(config, number))
+        state.remove(notes.of_tasks(config.node.state_dir, number))
+        state.remove(notes.of_job(config.node.state_dir, number))
         say(f"job {number} has gone without an Epilog")
 
 

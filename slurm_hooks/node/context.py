@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from slurm_hooks import config as configuration
 from slurm_hooks.config import Config, ConfigError, Partition
-from slurm_hooks.node import state
+from slurm_hooks.node import notes, state
 from slurm_hooks.node.job import NodeJob, from_environment
 from slurm_hooks.node.kept import Kept, as_begun
 from slurm_hooks.record_text import printable
@@ -45,12 +45,12 @@ class Context:
     @property
     def note(self) -> str:
         """What Prolog notes for Epilog; for root alone."""
-        return note_path(self.config, self.job.id)
+        return notes.of_job(self.config.node.state_dir, self.job.id)
 
     @property
     def task_note(self) -> str:
         """What Prolog notes for TaskProlog, which runs as the user."""
-        return task_note_path(self.config, self.job.id)
+        return notes.of_tasks(self.config.node.state_dir, self.job.id)
 
     def with_user(self, ask: Callable[[], Answer], unknown: Answer) -> Answer:
         """What `ask` says, which looks at the user's files; `unknown` where other looks at them do not end.
@@ -72,16 +72,6 @@ class Context:
             flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
             os.close(os.open(f"{self.config.node.state_dir}/.said-{key}", flags, 0o600))
             self.say(text)
-
-
-def note_path(config: Config, job: int) -> str:
-    """Where a job's note for Epilog lies."""
-    return f"{config.node.state_dir}/{job}.json"
-
-
-def task_note_path(config: Config, job: int) -> str:
-    """Where a job's note for TaskProlog lies."""
-    return f"{config.node.state_dir}/{job}.task.json"
 
 
 def rad_toml(env: Mapping[str, str]) -> Path:
@@ -148,7 +138,7 @@ def of_job(hook: str, env: Mapping[str, str]) -> Context | None:
 def _moved(hook: str, job: NodeJob, config: Config) -> bool:
     """Whether a job with shares has them from RAD, and its user has moved it to a partition without RAD since."""
     if hook != "prolog":
-        return os.path.exists(note_path(config, job.id))  # noqa: PTH110 - pathlib starts slowly
+        return os.path.exists(notes.of_job(config.node.state_dir, job.id))  # noqa: PTH110 - pathlib starts slowly
     from slurm_hooks.node import commands  # noqa: PLC0415 - seldom needed
     from slurm_hooks.records import decode  # noqa: PLC0415
 

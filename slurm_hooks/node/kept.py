@@ -21,7 +21,7 @@ from pathlib import Path
 
 from slurm_hooks import config as configuration
 from slurm_hooks.config import Config, ConfigAbsentError, ConfigError
-from slurm_hooks.node import state
+from slurm_hooks.node import notes, state
 
 FOLDER = "/var/cache/rad"
 READ_S = 2.0  # a network's file system that is away may take for ever
@@ -157,7 +157,7 @@ class Kept:
 
     def _is_noted(self, job: int) -> bool:
         begun = self.begun(job)
-        return begun is not None and os.path.exists(f"{begun.node.state_dir}/{job}.json")  # noqa: PTH110
+        return begun is not None and os.path.exists(notes.of_job(begun.node.state_dir, job))  # noqa: PTH110
 
 
 def as_begun(config: Config, begun: Config) -> Config:

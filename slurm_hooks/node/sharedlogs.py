@@ -12,8 +12,8 @@ import posixpath
 from collections.abc import Sequence
 from typing import Any
 
-from slurm_hooks.node import commands, loglist, state
-from slurm_hooks.node.context import Context, note_path
+from slurm_hooks.node import commands, loglist, notes, state
+from slurm_hooks.node.context import Context
 from slurm_hooks.node.loglist import Log
 from slurm_hooks.node.logs import mark_from
 
@@ -31,7 +31,7 @@ def note(scene: Context, logs: Sequence[Log]) -> None:
         job, _, rest = name.partition(".")
         if rest != "json" or not job.isdigit() or int(job) == scene.job.id:
             continue
-        other = state.read(note_path(scene.config, int(job))) or {}
+        other = state.read(notes.of_job(scene.config.node.state_dir, int(job))) or {}
         if other.get("uid") == scene.job.uid and mine & _paths(other):
             state.write(_path(scene, int(job)), {"with": scene.job.id})
             state.write(_path(scene, scene.job.id), {"with": int(job)})
@@ -75,4 +75,4 @@ def _paths(noted: dict[str, Any]) -> set[str]:
 
 
 def _path(scene: Context, job: int) -> str:
-    return f"{scene.config.node.state_dir}/{job}.shared.json"
+    return notes.of_logs(scene.config.node.state_dir, job)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from slurm_hooks.config import Config, ConfigError
-from slurm_hooks.node import context, state
+from slurm_hooks.node import context, notes, state
 from slurm_hooks.node.kept import Kept
 from slurm_hooks.shares import FULL_THREADS
 
@@ -34,7 +34,7 @@ def hook(env: Mapping[str, str]) -> None:
     task, attached = None, {}
     if env.get("SLURM_JOB_ID", "").isdigit():
         config = _config(env, int(env["SLURM_JOB_ID"]))
-        task = state.read(context.task_note_path(config, int(env["SLURM_JOB_ID"])))
+        task = state.read(notes.of_tasks(config.node.state_dir, int(env["SLURM_JOB_ID"])))
         if task and _may_be_attached(task, env):
             attached = of_attached(int(env["SLURM_JOB_ID"]), config.node.command_timeout_s)
     env = {**env, **attached}
