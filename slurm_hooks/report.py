@@ -304,20 +304,19 @@ def part_within(run: JobRun, since: int, until: int) -> float:
 
 
 def _row(name: str, jobs: Sequence[Job], since: int, until: int) -> Row:
-    hours_asked = hours_held = 0.0
-    idle: list[float] = []
-    energy: list[float] = []
-    for job in jobs:
-        for run in job.runs:
-            hours = seconds_within(run, since, until) / 3600
-            hours_asked += job.gpus_asked(run) * hours
-            hours_held += job.gpus_held(run) * hours
-            kept = job.kept(run)
-            if kept is not None and kept.smact_mean is not None and hours:
-                held = job.gpus_held(run)  # of several GPUs SMACT is the mean
-                idle.append(max(0.0, held - kept.smact_mean * max(1.0, held)) * hours)
-            if kept is not None and kept.energy_j is not None and (part := part_within(run, since, until)):
-                energy.append(kept.energy_j / JOULES_PER_KWH * part)
+    ran = [(job, run, job.kept(run), seconds_within(run, since, until) / 3600) for job in jobs for run in job.runs]
+    hours_asked = sum(job.gpus_asked(run) * hours for job, run, _, hours in ran)
+    hours_held = sum(job.gpus_held(run) * hours for job, run, _, hours in ran)
+    idle = [
+        _idle(job.gpus_held(run), kept.smact_mean) * hours
+        for job, run, kept, hours in ran
+        if kept is not None and kept.smact_mean is not None and hours
+    ]
+    energy = [
+        kept.energy_j / JOULES_PER_KWH * part
+        for _, run, kept, _ in ran
+        if kept is not None and kept.energy_j is not None and (part := part_within(run, since, until))
+    ]
     actions = [job.record.action if job.record else "" for job in jobs]
     known = [
         (job.record.expected_mib, job.record.upper_mib or job.record.expected_mib, job.peak_mib)
@@ -349,6 +348,11 @@ def _row(name: str, jobs: Sequence[Job], since: int, until: int) -> Row:
         oom_failed=failed,
         oom_open=len(died) - finished - failed,
     )
+
+
+def _idle(held: float, smact: float) -> float:
+    """GPUs of those held in which no warp was resident; of several GPUs SMACT is the mean."""
+    return max(0.0, held - smact * max(1.0, held))
 
 
 def _mean(values: Sequence[int]) -> int | None:
