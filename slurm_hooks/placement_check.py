@@ -11,13 +11,11 @@ get equal parts of its activity. They do tell whether the predictor was given th
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import Any
 
 from slurm_hooks.records import Record
 from slurm_hooks.report import ENDED_WELL, Job, table
@@ -394,11 +392,6 @@ def _activity(jobs: Iterable[Job], yard: _Yard) -> Activity:
 
 def _mean(values: Sequence[float]) -> float | None:
     return round(fmean(values), 4) if values else None
-
-
-def as_dict(made: Check) -> dict[str, Any]:
-    """The check as JSON has it."""
-    return dataclasses.asdict(made)
 
 
 def as_csv(made: Check) -> str:

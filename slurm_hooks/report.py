@@ -359,11 +359,6 @@ def _mean(values: Sequence[int]) -> int | None:
     return round(sum(values) / len(values)) if values else None
 
 
-def as_dict(report: Report) -> dict[str, Any]:
-    """The report as JSON has it: times as Unix seconds, rows and total as objects."""
-    return dataclasses.asdict(report)
-
-
 def as_csv(report: Report) -> str:
     """The rows as CSV."""
     return table(Row, report.rows)

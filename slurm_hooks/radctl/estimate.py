@@ -32,6 +32,8 @@ from slurm_hooks.radctl.main import say
 from slurm_hooks.radctl.options import FOLDER, JSON, THERE, Whole, examples
 from slurm_hooks.radctl.own_code import INPUT_SIZE, INPUTS, NO_TABLE, SEQ_LEN, apart, inputs_of, maker, size_of
 
+_SHOWN = ("expected_mib", "upper_mib", "method", "family", "fingerprint", "reasons")  # of an estimate, as JSON
+
 METHOD = click.option(
     "--method", type=click.Choice(METHODS), default=DEFAULT, show_default=True, help="What estimates."
 )
@@ -111,18 +113,7 @@ def estimate(
     )
     found = _load(method, models_dir).predict(parsed, workload) if code is None else _run(code, fed, parsed, workload)
     if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "expected_mib": found.expected_mib,
-                    "upper_mib": found.upper_mib,
-                    "method": found.method,
-                    "family": found.family,
-                    "fingerprint": found.fingerprint,
-                    "reasons": list(found.reasons),
-                }
-            )
-        )
+        click.echo(json.dumps({name: getattr(found, name) for name in _SHOWN}))
         return
     click.echo(
         f"{gib(found.expected_mib)} GiB expected, {gib(found.upper_mib)} GiB upper ({found.method}, {found.family})"

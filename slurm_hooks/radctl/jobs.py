@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import re
 import time
@@ -63,7 +64,7 @@ def report(*, since: str, until: str, by: By, user: str, as_json: bool, as_csv: 
     if html is not None:
         _html(page(made, jobs, now), html)
     elif as_json:
-        click.echo(json.dumps(reporting.as_dict(made), indent=2))
+        click.echo(json.dumps(dataclasses.asdict(made), indent=2))
     elif as_csv:
         click.echo(reporting.as_csv(made), nl=False)
     else:

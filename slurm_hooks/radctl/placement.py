@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from datetime import datetime
@@ -45,7 +46,7 @@ def evaluate_placement(site: Site, *, since: str, until: str, min_seconds: int, 
     jobs = jobs_of(SlurmAccounting().runs(first, last, live=True))
     made = checking.check(jobs, first, last, least, min_seconds)
     if as_json:
-        click.echo(json.dumps(checking.as_dict(made), indent=2))
+        click.echo(json.dumps(dataclasses.asdict(made), indent=2))
     elif as_csv:
         click.echo(checking.as_csv(made), nl=False)
     else:
