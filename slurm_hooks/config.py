@@ -27,6 +27,10 @@ else:
 
 DEFAULT_PATH = Path("/etc/rad/rad.toml")
 _MOST_BYTES = files.MIB
+_LARGEST = 2**63  # what TOML can hold
+_WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
+_MISSPELT = 0.8  # as alike as two words must be for one to be meant by the other
+_FEW = 2  # keys that have a part of their name in common
 
 Mode = Literal["enforce", "advise", "shadow"]
 SharingMethod = Literal["mps", "streams", "mig", "off"]
@@ -405,10 +409,6 @@ def _value(hint: Any, meta: Mapping[str, Any], value: Any) -> Any:
     return value
 
 
-_LARGEST = 2**63  # what TOML can hold
-_WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
-
-
 def _nearest(word: str, known: typing.Iterable[str]) -> str:
     """The known word that somebody has misspelt, or that looks alike, and those with a part of it that few have."""
     known = tuple(known)
@@ -420,6 +420,3 @@ def _nearest(word: str, known: typing.Iterable[str]) -> str:
     return (
         f": did you mean {' or '.join(map(repr, dict.fromkeys(near)))}?" if near else f": known are {', '.join(known)}"
     )
-
-
-_MISSPELT, _FEW = 0.8, 2

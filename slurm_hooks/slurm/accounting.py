@@ -45,6 +45,7 @@ _EARLIEST_S = 1_000_000  # Slurm takes no time before it
 _UNKNOWN = "Invalid job id"  # says squeue of a job that slurmctld does not know, or no more
 _JOBS_AT_ONCE = 1_000  # in one question to slurmctld
 _NAMED = 5  # of many jobs
+_CLOCK = re.compile(r"(?:(?:(\d{1,6})-)?(\d{1,6}):)?(\d{1,6}):(\d{1,6})")
 
 
 class AccountingError(ValueError):
@@ -411,6 +412,3 @@ def _tres(text: str) -> dict[str, int]:
     """Resources that are counted, ``gres/mps:g2=38`` for example; amounts of memory are left out."""
     pairs = (item.partition("=") for item in text.split(","))
     return {name: number for name, _, value in pairs if (number := _number(value)) is not None}
-
-
-_CLOCK = re.compile(r"(?:(?:(\d{1,6})-)?(\d{1,6}):)?(\d{1,6}):(\d{1,6})")
