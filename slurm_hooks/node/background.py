@@ -32,11 +32,18 @@ def hook(env: Mapping[str, str]) -> None:
             raise
         config = last
     say = context.speaker(config, "flush")
-    tidy(config, say)
-    kept.tidy()
-    mps.revive(config.mps, say)
-    spool.sweep(config.node, say)
-    background(config, say, patient=False)
+    steps: tuple[Callable[[], None], ...] = (
+        lambda: tidy(config, say),
+        kept.tidy,
+        lambda: mps.revive(config.mps, say),
+        lambda: spool.sweep(config.node, say),
+        lambda: background(config, say, patient=False),
+    )
+    for step in steps:
+        try:
+            step()
+        except (state.StateError, OSError) as error:  # one that cannot be done keeps it from none of the others
+            say(str(error))
 
 
 def detach(work: Callable[[], None]) -> None:

@@ -1723,6 +1723,21 @@ def test_the_timer_starts_dead_daemons_anew(mps_site: Site, monkeypatch: pytest.
     assert "flush: GPU 2: /nowhere/mps: No such file" in mps_site.said
 
 
+def test_what_the_timer_cannot_do_keeps_it_from_nothing_else(mps_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    mps_site.run("prolog")
+    pipe = f"CUDA_MPS_PIPE_DIRECTORY={mps_site.place}/mps/g2/u{UID}/pipe"
+    [daemon] = processes_with(pipe)
+    os.kill(daemon, signal.SIGKILL)
+
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error", "/nowhere")
+
+    monkeypatch.setattr(background, "tidy", broken)
+    main.main(["main.py", "flush"])
+    assert "Input/output error: '/nowhere'" in mps_site.said
+    assert processes_with(pipe)
+
+
 def test_the_timer_waits_neither_for_slurmdbd_nor_for_who_does(mps_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """While it waits, it looks after no daemon."""
     mps_site.settings["node"]["send_for_s"] = 300.0
