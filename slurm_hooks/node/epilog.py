@@ -66,9 +66,9 @@ def end(scene: Context) -> None:
     job = scene.job
     left = True
     server_log, beside = b"", dict[int, float]()
-    if job.exit_status != 0 or job.exit_signal != 0:
-        server_log, beside = mps.server_log(scene.config.mps, job.id), mps.beside(scene.config.mps, job.id)
     try:
+        if job.exit_status != 0 or job.exit_signal != 0:
+            server_log, beside = mps.server_log(scene.config.mps, job.id), mps.beside(scene.config.mps, job.id)
         mps.leave(scene.config.mps, job.id)
     except Exception as error:  # a daemon that hangs may take all of Epilog's time: the outcome is kept all the same
         left = False

@@ -1483,14 +1483,20 @@ def test_an_epilog_whose_time_is_up_keeps_the_outcome_and_says_so(
     assert site.notes() == []
 
 
-def test_an_epilog_whose_time_a_daemon_has_taken_keeps_the_outcome(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("does", "code", "outcome"),
+    [("leave", "0:0", "completed"), ("beside", "1:0", "failed"), ("server_log", "1:0", "failed")],
+)
+def test_an_epilog_whose_time_a_daemon_has_taken_keeps_the_outcome(
+    site: Site, monkeypatch: pytest.MonkeyPatch, does: str, code: str, outcome: str
+) -> None:
     site.run("prolog")
-    monkeypatch.setattr(mps, "leave", lambda *_: signal.raise_signal(signal.SIGTERM))
-    for key, value in site.env(SLURM_JOB_EXIT_CODE2="0:0").items():
+    monkeypatch.setattr(mps, does, lambda *_: signal.raise_signal(signal.SIGTERM))
+    for key, value in site.env(SLURM_JOB_EXIT_CODE2=code).items():
         monkeypatch.setenv(key, value)
     assert main.main(["main.py", "epilog"]) == 0
     assert "its use of MPS stays noted until rad-spool.timer looks: its time is up\n" in site.said
-    assert [run.outcome for run in site.waiting().values()] == ["completed"]
+    assert [run.outcome for run in site.waiting().values()] == [outcome]
     assert site.notes() == ["7.json"]
 
 
