@@ -47,7 +47,7 @@ def loads(text: str, where: str) -> Profile:
             origin=_origin(content, where),
             name=str(content.get("name", "")),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         if isinstance(error, ProfileError):
             raise
         raise ProfileError(f"{where}: not a profile ({error}): make one with `radctl profile`") from error

@@ -122,6 +122,8 @@ class Profile:
             value = getattr(self, key)
             if not 0.0 <= value <= 1.0:
                 raise ProfileError(f"profile {self.name!r}: {key} is {value}, it must lie between 0 and 1")
+        if self.busy < 0.0 or self.busy > 1.0:
+            raise ProfileError(f"profile {self.name!r}: busy is {self.busy}, it must lie between 0 and 1, or be NaN")
         for key in ("memory_mib", "throughput"):
             value = getattr(self, key)
             if not (math.isfinite(value) and value >= 0.0):

@@ -189,6 +189,9 @@ def test_profiles_survive_the_disk(tmp_path: Path) -> None:
         ({"dram": "much"}, "dram is 'much'"),
         ({"dram": True}, "dram is True"),
         ({"throughput": -1}, "throughput is -1"),
+        ({"throughput": 10**400}, r"a\.json: not a profile"),
+        ({"busy": 1e300}, "busy is 1e\\+300"),
+        ({"busy": -0.5}, "busy is -0.5"),
         ({"kernel": []}, "not a profile"),
         ({"kernel": {"shapes": 3}}, "not a profile"),
         ({"kernel": {"shapes": [{"grid": 1}]}}, "not a profile"),
@@ -209,6 +212,9 @@ def test_files_that_are_no_profiles(tmp_path: Path) -> None:
         load(path)
     path.write_bytes(b" " * 70_000)
     with pytest.raises(ProfileError, match="longer than 64 KiB: no profile"):
+        load(path)
+    path.write_bytes(b"[" * 60_000)
+    with pytest.raises(ProfileError, match=r"p\.json: not a profile"):
         load(path)
     path.write_bytes(b"\xff")
     with pytest.raises(ProfileError, match="cannot be read"):
