@@ -1,4 +1,4 @@
-r"""RAD's model of contention: fit and evaluation, with numpy alone. Pure: touches nothing outside.
+r"""RAD's model of contention: what jobs on one GPU reach beside each other. Pure: numpy alone.
 
 Jobs on one GPU take turns on what they share. A side's slowdown grows with how much of the time both sides
 want the GPU (their activity) and with how long the neighbour's turns are beside its own (the size of their
@@ -10,14 +10,28 @@ launch-bound job, seldom active, hardly notices and hardly disturbs. With k neig
 where A is a workload's activity, T the length of its turns, P how it presses on others and O how it suffers beyond
 that, all linear in logarithms of exclusive metrics. With slack, a job whose GPU is busy a part of the time only
 hides as much of the contention behind its host: slack(s, busy) is a smooth max(1, busy s). Progress is 1/slowdown.
-The prior knows the physics (weights in natural units, drawn to the values that turn-taking suggests), data
-correct it. Weights of A, T and P never turn negative, so a busier neighbour, or one with longer turns, never
-helps. A workload that was in the training data also has small effects of its own: on A, on T, and on its exclusive
-throughput, which pairs can contradict (a job cannot run faster beside others than alone). They are found again by
-name, or, where names say nothing, by profile (:mod:`predictor.known`).
+Weights of A, T and P never turn negative (:mod:`predictor.fitting`), so a busier neighbour, or one with longer turns,
+never helps. A workload that was in the training data also has small effects of its own: on A, on T, and on its
+exclusive throughput, which pairs can contradict (a job cannot run faster beside others than alone). They are found
+again by name, or, where names say nothing, by profile (:mod:`predictor.known`).
 
-The fit is a maximum a posteriori estimate by Levenberg-Marquardt on log-progress with Student-t weights; its
-curvature gives the uncertainty (Laplace's approximation).
+An example, with weights chosen by hand (1 for the logarithm of busy in A, 1/2 for that of the kernels' duration in T,
+b = 0). One job keeps the GPU busy half of the time with kernels of 10 us, the other all the time with kernels of 1 ms.
+The first has z = log 0.5 + log 1 + 1/2 log(1000 / 10) = log 5: it takes 1 + 5 times as long as alone. The second has
+z = log 0.5 + log 1 - 1/2 log(1000 / 10) = log 0.05: it takes 1.05 times as long. With slack, half of what the first one
+waits passes while its host prepares the next kernels anyway: it takes 0.5 x 6 times as long.
+
+    >>> from predictor.types import KernelMetrics
+    >>> def job(busy, mean_us):
+    ...     return Profile(busy, 0, 0, 0, 0, memory_mib=0, throughput=1, kernel=KernelMetrics(mean_us=mean_us))
+    >>> def progress(slack):
+    ...     settings = Settings(activity=("busy",), turns=("mean_us",), slack=slack)
+    ...     fit = Fit(settings, np.zeros(5), np.zeros((2, 3)), np.array([0, 1, 0.5]), np.zeros((3, 3)))
+    ...     return fit.sides([job(0.5, 10), job(1, 1000)], offsets_of([2]))[0].round(3).tolist()
+    >>> progress(slack=0), [round(1 / 6, 3), round(1 / 1.05, 3)]
+    ([0.167, 0.952], [0.167, 0.952])
+    >>> progress(slack=16)[0], round(1 / (0.5 * 6), 3)
+    (0.333, 0.333)
 """
 
 from __future__ import annotations
@@ -36,9 +50,6 @@ from predictor.known import Known, nobody
 from predictor.types import Floats, Profile
 
 ACTIVITY_FLOOR = 0.005
-MAX_STEPS = 100
-GUESS_RIDGE = 0.3
-MAX_DAMPING = 1e9
 MAX_CONTENTION = 1e12
 
 METRICS: Mapping[str, tuple[str, float, float]] = {
@@ -178,7 +189,7 @@ class Fit:
         profiles: Sequence[Profile],
         offsets: npt.NDArray[np.intp],
         workloads: Sequence[str] | None = None,
-        place: npt.NDArray[np.intp] | None = None,
+        place: npt.NDArray[np.intp] | slice = slice(None),
     ) -> tuple[Floats, Floats]:
         """Progress of workloads that share GPUs, and its standard deviation.
 
@@ -209,10 +220,11 @@ class Fit:
                     suffer[index] += effect.suffer
                     press[index] += effect.press
                     spread[index] = effect.variance
-        parts = (values, suffer, lucky, np.exp(press), spread, np.exp(logs[:, KNOWN_ALWAYS.index("busy")]))
-        if place is not None:
-            parts = tuple(part[place] for part in parts)  # type: ignore[assignment]
-        return self._share(*parts, offsets)
+        busy = np.exp(logs[:, KNOWN_ALWAYS.index("busy")])
+        values, suffer, lucky, press, spread, busy = (
+            part[place] for part in (values, suffer, lucky, np.exp(press), spread, busy)
+        )
+        return self._share(values, suffer, lucky, press, spread, busy, offsets)
 
     def _share(
         self,
@@ -298,194 +310,3 @@ def encode(logs: Floats, centre: Floats, guess: Floats) -> Floats:
     shifted = logs - centre
     known: Floats = shifted[:, always:]
     return np.where(np.isnan(known), shifted[:, :always] @ guess.T, known)
-
-
-def _centre(settings: Settings, logs: Floats) -> tuple[Floats, Floats]:
-    """Means of what is always known and of the features, and how each feature goes with the former.
-
-    Args:
-        settings: which features.
-        logs: shape (workloads, 3 + features), logarithms of their metrics.
-    """
-    known = ~np.isnan(logs)
-    centre = np.where(known, logs, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    shifted = logs - centre
-    always = len(KNOWN_ALWAYS)
-    guess = np.zeros((len(settings.metrics), always))
-    for feature in range(len(settings.metrics)):
-        rows = known[:, always + feature]
-        guess[feature] = _guess(shifted[rows, :always], shifted[rows, always + feature])
-    return centre, guess
-
-
-def _guess(always: Floats, feature: Floats) -> Floats:
-    """Ridge regression in which more activity never means less of the feature: guesses keep what is monotone."""
-    kept = list(range(always.shape[1]))
-    while True:
-        part = always[:, kept]
-        found = np.linalg.solve(part.T @ part + GUESS_RIDGE * np.eye(len(kept)), part.T @ feature)
-        wrong = [place for place, slope in zip(kept, found, strict=True) if slope < 0.0 and place > 0]
-        if not wrong:
-            break
-        kept = [place for place in kept if place not in wrong]
-    slopes = np.zeros(always.shape[1])
-    slopes[kept] = found
-    return slopes
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """The fit as arrays: a row of ``rows`` for each meeting, one of the others for each side.
-
-    Attributes:
-        rows: shape (meetings, parameters), derivative of z.
-        starts: shape (sides,), where the meetings of each side start.
-        alone: shape (sides, parameters), derivative of the logarithm of the exclusive throughput.
-        target: shape (sides,), logarithm of measured progress.
-        busy: shape (sides,).
-        sharpness: of the slack.
-    """
-
-    rows: Floats
-    starts: npt.NDArray[np.intp]
-    alone: Floats
-    target: Floats
-    busy: Floats
-    sharpness: float
-
-    def slow(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Log-slowdown of each side (sides,) and its derivative by theta (sides, parameters)."""
-        # Numbers stay finite: a contention beyond e^25 is as bad as any.
-        part = np.exp(np.minimum(self.rows @ theta, 25.0))
-        total = np.add.reduceat(part, self.starts)
-        slow, felt = slacken(total, self.busy, self.sharpness)
-        weight = part / np.repeat(total, np.diff(np.append(self.starts, len(part))))
-        return slow, felt[:, None] * np.add.reduceat(weight[:, None] * self.rows, self.starts, axis=0)
-
-
-def fit(colocations: Sequence[Colocation], settings: Settings) -> Fit:
-    """Fit the model to measured colocations.
-
-    Args:
-        colocations: at least one, of two or more sides; both sides' throughputs are used.
-        settings: priors and features.
-    """
-    sides = [side for row in colocations for side in row.sides]
-    names = sorted({side.workload for side in sides})
-    place = {name: index for index, name in enumerate(names)}
-    # A workload's profile may differ between colocations: it is as its host let it be at that time.
-    logs = log_metrics([side.profile for side in sides], (*KNOWN_ALWAYS, *settings.metrics))
-    typical = np.array([logs[[side.workload == name for side in sides]].mean(axis=0) for name in names])
-    centre, guess = _centre(settings, typical)
-    problem = _problem(colocations, place, encode(logs, centre, guess), settings)
-    places = encode(typical, centre, guess)
-    count, width = len(names), 1 + places.shape[1]
-
-    prior = np.zeros(width + 3 * count)
-    split = 1 + len(settings.activity)
-    prior[1:split] = settings.activity_prior
-    prior[split : split + min(1, len(settings.turns))] = settings.turns_prior
-    spread = np.concatenate(
-        [
-            [2.0],
-            np.full(width - 1, settings.weight_sd),
-            np.full(2 * count, settings.effect_sd),
-            np.full(count, settings.alone_sd),
-        ]
-    )
-    theta, curvature = _solve(problem, prior, spread, width, settings)
-    covariance: Floats = np.linalg.inv(curvature).astype(np.float64)
-    effects = {}
-    for name, index in place.items():
-        on_activity, on_turn, on_alone = (width + index + block * count for block in range(3))
-        unsure = covariance[on_activity, on_activity] + covariance[on_turn, on_turn]
-        activity, turn = float(theta[on_activity]), float(theta[on_turn])
-        effects[name] = Effects(activity - turn, activity + turn, float(theta[on_alone]), float(unsure))
-    each = [effects[name] for name in names]
-    own = (np.array([getattr(one, key) for one in each]) for key in ("suffer", "press", "alone", "variance"))
-    known = Known(places, *own)
-    return Fit(settings, centre, guess, theta[:width], covariance[:width, :width], effects, known)
-
-
-def _problem(
-    colocations: Sequence[Colocation], place: Mapping[str, int], values: Floats, settings: Settings
-) -> _Problem:
-    count, width = len(place), 1 + values.shape[1]
-    rows: list[Floats] = []
-    alone: list[Floats] = []
-    starts: list[int] = []
-    target: list[float] = []
-    first = 0
-    for colocation in colocations:
-        among = range(first, first + len(colocation.sides))
-        for index, side in zip(among, colocation.sides, strict=True):
-            mine = place[side.workload]
-            starts.append(len(rows))
-            for other in among:
-                if other == index:
-                    continue
-                theirs = place[colocation.sides[other - first].workload]
-                row = np.zeros(width + 3 * count)
-                row[0] = 1.0
-                row[1:width] = values[index] * settings.as_own + values[other] * settings.as_neighbour
-                for who, sign in ((mine, -1.0), (theirs, 1.0)):
-                    row[width + who] += 1.0
-                    row[width + count + who] += sign
-                rows.append(row)
-            exclusive = np.zeros(width + 3 * count)
-            exclusive[width + 2 * count + mine] = 1.0
-            alone.append(exclusive)
-            target.append(math.log(side.progress))
-        first = among.stop
-    sides = [side.profile for colocation in colocations for side in colocation.sides]
-    busy = np.exp(log_metrics(sides, ("busy",))[:, 0])
-    begin = np.array(starts, dtype=np.intp)
-    return _Problem(np.array(rows), begin, np.array(alone), np.array(target), busy, settings.slack)
-
-
-def _solve(problem: _Problem, prior: Floats, spread: Floats, width: int, settings: Settings) -> tuple[Floats, Floats]:
-    """Levenberg-Marquardt with the weights of A, T and P kept at or above zero; returns the point and its curvature."""
-    theta = prior.copy()
-    count = (len(prior) - width) // 3
-    bounded = width - len(settings.own)
-    tail = slice(len(prior) - count, None)
-    precision = 1.0 / spread**2
-    sigma2 = settings.noise**2 + (settings.additive * np.exp(-problem.target)) ** 2
-    damping = 1.0
-
-    def objective(point: Floats, trust: Floats) -> float:
-        slow, _ = problem.slow(point)
-        error = problem.target - (problem.alone @ point - slow)
-        return float(trust @ (error**2 / sigma2) + precision @ (point - prior) ** 2)
-
-    curvature = np.diag(precision)
-    for _ in range(MAX_STEPS):
-        slow, derivative = problem.slow(theta)
-        error = problem.target - (problem.alone @ theta - slow)
-        # Student-t by reweighting: one odd measurement, or one wrong exclusive throughput, pulls little.
-        trust = 1.0 / (1.0 + error**2 / (9.0 * sigma2))
-        precision[tail] = 2.0 / (settings.alone_sd**2 + theta[tail] ** 2)
-        jacobian = problem.alone - derivative
-        curvature = (jacobian.T * (trust / sigma2)) @ jacobian + np.diag(precision)
-        gradient = jacobian.T @ (trust * error / sigma2) - precision * (theta - prior)
-        held = np.zeros(len(theta), dtype=bool)
-        held[1:bounded] = (theta[1:bounded] <= 0.0) & (gradient[1:bounded] < 0.0)
-        free = ~held
-        now = objective(theta, trust)
-        while True:
-            system = curvature[np.ix_(free, free)] + damping * np.diag(np.diag(curvature)[free])
-            step = np.zeros(len(theta))
-            step[free] = np.linalg.solve(system, gradient[free])
-            trial = theta + step
-            trial[1:bounded] = np.maximum(trial[1:bounded], 0.0)
-            if objective(trial, trust) <= now or damping > MAX_DAMPING:
-                break
-            damping *= 4.0
-        moved = float(np.abs(trial - theta).max())
-        if damping > MAX_DAMPING:
-            break
-        theta = trial
-        damping = max(damping / 5.0, 1e-7)
-        if moved < 1e-5:
-            break
-    return theta, curvature

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from predictor.artifact import Colocation
-from predictor.contention import KNOWN_ALWAYS, METRICS, Fit, Settings, fit, offsets_of
+from predictor.contention import KNOWN_ALWAYS, METRICS, Fit, Settings, offsets_of
+from predictor.fitting import fit
 from predictor.known import Known
 from predictor.threads import Law
 from predictor.types import Floats, Prediction, Predictions, Profile, WeightsError

@@ -14,8 +14,9 @@ import numpy as np
 
 from predictor import kace, rad
 from predictor.artifact import ArtifactError, Colocation, load_colocations
-from predictor.contention import Settings, fit, log_metrics
+from predictor.contention import Settings, log_metrics
 from predictor.evaluation import leave_out
+from predictor.fitting import fit
 from predictor.measurements import family, load_runs, shared
 from predictor.partition import Partitioned, PartitionModel, newcomers, partitioned_pairs
 from predictor.rad import RadPredictor, choose_settings

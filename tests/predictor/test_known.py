@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from predictor.artifact import Colocation
-from predictor.contention import KNOWN_ALWAYS, Settings, fit
+from predictor.contention import KNOWN_ALWAYS, Settings
+from predictor.fitting import fit
 from predictor.known import REACH, STEEP, Known, nobody
 from predictor.rad import RadPredictor
 from predictor.types import Profile

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from predictor import rad
 from predictor.artifact import Colocation
-from predictor.contention import Fit, Settings, fit, log_metrics, offsets_of
+from predictor.contention import Fit, Settings, log_metrics, offsets_of
+from predictor.fitting import fit
 from predictor.measure import score
 from predictor.measurements import load_profiles
 from predictor.rad import (

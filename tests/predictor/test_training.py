@@ -14,8 +14,9 @@ import pytest
 from predictor import bundled, kace, load_predictor, weights
 from predictor.artifact import ArtifactError, Colocation, load_colocations
 from predictor.collection.specs import SPECS
-from predictor.contention import Settings, fit, slacken
+from predictor.contention import Settings, slacken
 from predictor.evaluation import MODELS
+from predictor.fitting import fit
 from predictor.measurements import FRESH_FOLDER, Run, load_runs
 from predictor.partition import (
     Partitioned,
