@@ -47,7 +47,7 @@ import numpy.typing as npt
 
 from predictor.artifact import Colocation
 from predictor.known import Known, nobody
-from predictor.types import Floats, Profile
+from predictor.types import Floats, Profile, offsets_of
 
 ACTIVITY_FLOOR = 0.005
 MAX_CONTENTION = 1e12
@@ -275,11 +275,6 @@ class Fit:
         """What the exclusive throughput of a workload must be multiplied by, 1.0 if nothing is known."""
         effect = self.effects.get(workload)
         return math.exp(effect.alone) if effect else 1.0
-
-
-def offsets_of(sizes: Sequence[int]) -> npt.NDArray[np.intp]:
-    """Where groups of these sizes start, and where the last one ends: shape (groups + 1,)."""
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
 
 
 def slacken(contention: Floats, busy: Floats, sharpness: float) -> tuple[Floats, Floats]:

@@ -15,7 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from predictor.artifact import Colocation, workloads_of
-from predictor.types import Floats, Prediction, Predictions, Profile, ProfileError, WeightsError
+from predictor.types import (
+    Floats,
+    Prediction,
+    Predictions,
+    Profile,
+    ProfileError,
+    WeightsError,
+    nowhere,
+    offsets_of,
+)
 
 FORMAT = "rad-kace-1"
 MIN_PROGRESS = 0.01
@@ -51,13 +60,19 @@ def metrics_of(profiles: Sequence[Profile]) -> Floats:
     return np.array([[metric(profile) for metric in metrics] for profile in profiles], dtype=np.float64)
 
 
-def pair_features(profiles: Sequence[Profile]) -> Floats:
+def pair_features(profiles: Sequence[Profile], fill: Floats | None = None) -> Floats:
     """KACE's features of workloads that share a GPU, shape (10,), in the order of ``FEATURE_NAMES``.
 
+    Args:
+        profiles: of the workloads.
+        fill: shape (10,), what stands in for metrics that a profile lacks.
+
     Raises:
-        ProfileError: a profile lacks a kernel metric that KACE needs.
+        ProfileError: a profile lacks a kernel metric that KACE needs, and nothing stands in for it.
     """
     values = metrics_of(profiles)
+    if fill is not None:
+        values = np.where(np.isnan(values), fill, values)
     if np.isnan(values).any():
         row, column = (int(index[0]) for index in np.nonzero(np.isnan(values)))
         raise ProfileError(
@@ -155,13 +170,11 @@ class KacePredictor:
 
     def predict_many(self, candidate: Profile, groups: Sequence[Sequence[Profile]]) -> Predictions:
         """Predict ``candidate`` on each group of residents: one call for all GPUs of a cluster."""
-        sides = [profile for group in groups for profile in (candidate, *group)]
-        sizes = np.array([1 + len(group) for group in groups], dtype=np.intp)
-        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        if not sides:
-            none = np.zeros(0)
-            return Predictions(none, none, none, none, none, offsets)
-        values = metrics_of(sides)
+        if not groups:
+            return nowhere()
+        offsets = offsets_of([1 + len(group) for group in groups])
+        sizes = np.diff(offsets)
+        values = metrics_of([profile for group in groups for profile in (candidate, *group)])
         values = np.where(np.isnan(values), self.fill, values)
         features = np.add.reduceat(values, offsets[:-1], axis=0)
         features[:, len(SUMMED) :] /= sizes[:, None]
@@ -183,15 +196,8 @@ def fit_predictor(colocations: Sequence[Colocation]) -> KacePredictor:
     metrics = metrics_of(profiles)
     known = ~np.isnan(metrics)
     fill = np.where(known, metrics, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    features: list[Floats] = []
-    target: list[float] = []
-    for row in colocations:
-        values = metrics_of(row.profiles)
-        total = np.where(np.isnan(values), fill, values).sum(axis=0)
-        total[len(SUMMED) :] /= len(row.sides)
-        features.append(total)
-        target.append(sum(side.progress for side in row.sides))
-    model = fit_linear(np.array(features), np.array(target))
+    features = np.array([pair_features(row.profiles, fill) for row in colocations])
+    model = fit_linear(features, np.array([sum(side.progress for side in row.sides) for row in colocations]))
     predictor = KacePredictor(model, fill, 0.0)
     errors: list[float] = []
     for row in colocations:

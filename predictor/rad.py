@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from predictor.artifact import Colocation
-from predictor.contention import KNOWN_ALWAYS, METRICS, Fit, Settings, offsets_of
+from predictor.contention import KNOWN_ALWAYS, METRICS, Fit, Settings
 from predictor.fitting import fit
 from predictor.known import Known
 from predictor.threads import Law
-from predictor.types import Floats, Prediction, Predictions, Profile, WeightsError
+from predictor.types import Floats, Prediction, Predictions, Profile, WeightsError, nowhere, offsets_of
 
 FORMAT = "rad-contention-2"
 KNOWN = ("places", "suffer", "press", "alone", "variance")
@@ -89,11 +89,9 @@ class RadPredictor:
 
     def predict_many(self, candidate: Profile, groups: Sequence[Sequence[Profile]]) -> Predictions:
         """Predict ``candidate`` on each group of residents: one call for all GPUs of a cluster."""
-        sizes = [1 + len(group) for group in groups]
-        offsets = offsets_of(sizes)
-        if not sizes:
-            none = np.zeros(0)
-            return Predictions(none, none, none, none, none, offsets)
+        if not groups:
+            return nowhere()
+        offsets = offsets_of([1 + len(group) for group in groups])
         first = offsets[:-1]
         resident = np.ones(offsets[-1], dtype=bool)
         resident[first] = False

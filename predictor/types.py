@@ -194,6 +194,17 @@ class Predictions:
         )
 
 
+def nowhere() -> Predictions:
+    """Predictions of a candidate that has no GPU to go to."""
+    none = np.zeros(0)
+    return Predictions(none, none, none, none, none, offsets_of([]))
+
+
+def offsets_of(sizes: Sequence[int]) -> npt.NDArray[np.intp]:
+    """Where groups of these sizes start, and where the last one ends: shape (groups + 1,)."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+
+
 class Predictor(Protocol):
     """Says how fast jobs run together on one GPU."""
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from predictor import rad
 from predictor.artifact import Colocation
-from predictor.contention import Fit, Settings, log_metrics, offsets_of
+from predictor.contention import Fit, Settings, log_metrics
 from predictor.fitting import fit
 from predictor.measure import score
 from predictor.measurements import load_profiles
@@ -29,7 +29,7 @@ from predictor.rad import (
     to_json,
 )
 from predictor.threads import Law
-from predictor.types import KernelMetrics, Profile, WeightsError
+from predictor.types import KernelMetrics, Profile, WeightsError, offsets_of
 from predictor.weights import BUNDLED, load_predictor
 from tests.predictor.synthetic import colocate, every_pair, profile, truth, workloads
 
