@@ -7,6 +7,7 @@ where it was. Imports no torch itself.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import multiprocessing
@@ -138,13 +139,13 @@ def read_each(path: Path, read: Callable[[dict[str, Any]], T]) -> Iterator[T]:
             continue
         try:
             item = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             if number == len(lines):
                 return  # no newline: the writer was interrupted
-            raise _unread(path, number, error.msg) from None
+            raise _unread(path, number, str(error)) from None
         try:
             found = read(item)
-        except (LookupError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise _unread(path, number, f"{type(error).__name__} {error}") from None
         yield found
 
@@ -179,10 +180,20 @@ class _Files:
     """The raw results, appended line by line."""
 
     def __init__(self, folder: Path) -> None:
+        """Open them, and keep other collections away from them.
+
+        Raises:
+            CollectError: another collection writes there: each would hand out all of the GPU's memory.
+        """
         folder.mkdir(parents=True, exist_ok=True)
-        for name in (ROWS, TRACES, FAILURES):
-            _end_last_line(folder / name)
         self._files = {name: (folder / name).open("a", encoding="utf-8") for name in (ROWS, TRACES, FAILURES)}
+        try:
+            fcntl.flock(self._files[ROWS], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise CollectError(f"{folder}: another collection writes there: wait for its end") from None
+        for name in self._files:
+            _end_last_line(folder / name)
 
     def write(self, name: str, item: dict[str, Any]) -> None:
         self._files[name].write(json.dumps(item, separators=(",", ":")) + "\n")

@@ -16,6 +16,7 @@ from estimator.dataset.collect import (
     CollectError,
     Collector,
     Ledger,
+    LineError,
     Options,
     bundles,
     done_ids,
@@ -63,6 +64,10 @@ def test_a_line_that_was_cut_off_is_left_out_and_a_damaged_one_named(tmp_path: P
     path.write_text('{"a":1}\n{"a\n{"a":2}\n', "utf-8")
     with pytest.raises(ValueError, match=r"rows\.jsonl:2: .*delete the line"):
         list(read_jsonl(path))
+    for line in ("[" * 100_000, "9" * 5000):  # Python's own limits
+        path.write_text(f"{line}\n", "utf-8")
+        with pytest.raises(LineError, match=r"rows\.jsonl:1: .*delete the line"):
+            list(read_jsonl(path))
     assert list(read_jsonl(tmp_path / "absent")) == []
 
 
@@ -112,6 +117,17 @@ def test_a_collection_survives_failures_and_goes_on_where_it_was(tmp_path: Path)
     assert again.total == 1
     again.run(said.append)
     assert {row["spec"]["batch_size"] for row in read_jsonl(tmp_path / ROWS)} == {1, 2, 3, 4}
+
+
+def test_two_collections_do_not_share_a_folder(tmp_path: Path) -> None:
+    options = Options(1, 100, "cpu")
+    first = Collector(_specs((1, 2)), tmp_path, options, answering)
+    with pytest.raises(CollectError, match="another collection writes there"):
+        Collector(_specs((1, 2)), tmp_path, options, answering)
+    first.run(lambda _: None)
+    after = Collector(_specs((1, 2, 3)), tmp_path, options, answering)
+    after.run(lambda _: None)
+    assert (after.total, after.done) == (1, 1)
 
 
 def test_a_collection_goes_on_behind_a_line_that_was_cut_off(tmp_path: Path) -> None:
