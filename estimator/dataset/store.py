@@ -12,12 +12,14 @@ import json
 import lzma
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from io import BytesIO, TextIOWrapper
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from estimator import files
@@ -303,19 +305,18 @@ def pack(raw: Path, folder: Path, meta: dict[str, Any]) -> dict[str, int]:
     """
     rows = _rows(raw)
     profiles = 0
-    for item in read_jsonl(raw / PROFILES):
-        key = spec_from_json(item["spec"]).id
-        if key in rows and item.get("activity"):
+    for key, activity in read_each(raw / PROFILES, _activity):
+        if key in rows and activity:
             profiles += 1
-            rows[key].update({k: None if v is None else round(v, 4) for k, v in item["activity"].items()})
+            rows[key].update(activity)
     checks = _own_rows(raw)
     if not checks:
         raise ValueError(f"{raw / ISOLATED} has no row: measure some configurations with --isolated first")
-    known = {item["model"]: item for item in read_jsonl(raw / TRACES)}
+    known = dict(read_each(raw / TRACES, _known))
     contexts = _contexts(raw, known)
-    folder.mkdir(parents=True, exist_ok=True)
-    traces = _write_all(folder, rows, known, checks)
-    _write_meta(folder, {**meta, "context_mib": contexts})
+    with _put_together(folder) as new:
+        traces = _write_all(new, rows, known, checks)
+        _write_meta(new, {**meta, "context_mib": contexts})
     failures = sum(1 for _ in read_jsonl(raw / FAILURES))
     counts = {"rows": len(rows), "traces": traces, "profiles": profiles}
     return {**counts, "checks": len(checks), "failures": failures}
@@ -341,7 +342,7 @@ def add(raw: Path, folder: Path, apart: Mapping[str, Split], drawn: Set[str] = f
     for key, item in new.items():
         marks = {**({"split": apart[key]} if key in apart else {}), **({"drawn": True} if key in drawn else {})}
         rows[key] = {**item, **marks}
-    traces = {item["model"]: item for item in (*read_jsonl(raw / TRACES), *_read(folder / _TRACE_FILE))}
+    traces = dict(read_each(raw / TRACES, _known)) | {item["model"]: item for item in _read(folder / _TRACE_FILE)}
     before = list(_read(folder / _CHECK_FILE))
     checked = {item["id"] for item in before}
     checks = [item for item in _own_rows(raw) if item["id"] in rows and item["id"] not in checked]
@@ -417,6 +418,28 @@ def add_checks(results: Path, folder: Path) -> dict[str, int]:
     contexts = contexts_of((check.spec.kind, check.libraries, check.own_context_mib) for check in dataset.checks)
     _write_meta(folder, {**dataset.meta, "context_mib": contexts})
     return {"new": len(new), "checks": len(checks)}
+
+
+@contextmanager
+def _put_together(folder: Path) -> Iterator[Path]:
+    """Yield a folder for files that take their places in another one when all are there, or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder, prefix=".new-") as name:
+        yield Path(name)
+        for path in Path(name).iterdir():
+            path.replace(folder / path.name)
+
+
+def _activity(item: dict[str, Any]) -> tuple[str, dict[str, float | None]]:
+    """Return the id of a row with counters, and these."""
+    activity = item.get("activity") or {}
+    return spec_from_json(item["spec"]).id, {k: None if v is None else round(v, 4) for k, v in activity.items()}
+
+
+def _known(item: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return a model's id, and the row with its trace."""
+    from_json(item["trace"])
+    return item["model"], item
 
 
 def _rows(raw: Path) -> dict[str, dict[str, Any]]:

@@ -99,6 +99,27 @@ def test_lines_that_are_no_rows_are_named(tmp_path: Path, line: str) -> None:
             reading(tmp_path / "raw")
 
 
+@pytest.mark.parametrize("name", [TRACES, store.PROFILES, store.ISOLATED])
+def test_lines_beside_the_rows_are_named_too(tmp_path: Path, name: str) -> None:
+    _raw(tmp_path / "raw")
+    for line in ('{"model":"x"}', '{"model":"x","trace":[]}', "3"):
+        (tmp_path / "raw" / name).write_text(f"{line}\n", "utf-8")
+        with pytest.raises(LineError, match=rf"{name}:1: .*delete the line"):
+            store.pack(tmp_path / "raw", tmp_path / "packed", META)
+    assert not (tmp_path / "packed").exists()
+
+
+def test_a_data_set_that_cannot_be_packed_anew_stays_as_it_was(tmp_path: Path) -> None:
+    _raw(tmp_path / "raw")
+    store.pack(tmp_path / "raw", tmp_path / "packed", META)
+    before = store.load(tmp_path / "packed")
+    (tmp_path / "raw" / ROWS).write_text("", "utf-8")
+    with pytest.raises(TypeError):
+        store.pack(tmp_path / "raw", tmp_path / "packed", {"gpu": object()})  # the last file fails, as on a full disk
+    assert store.load(tmp_path / "packed") == before
+    assert not [path for path in (tmp_path / "packed").iterdir() if path.name.startswith(".")]
+
+
 @pytest.mark.parametrize(
     ("name", "data"),
     [
