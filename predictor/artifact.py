@@ -22,7 +22,8 @@ from predictor.types import KernelMetrics, Profile, ProfileError
 
 MAX_SIDES = 8
 LARGEST = 1e15
-"""No metric of a workload comes near it; squares of larger numbers would leave floating point's range."""
+"""No metric of a workload comes near it, and no throughput its reciprocal; squares of larger numbers would leave
+floating point's range."""
 MIB_PER_GB = 1e9 / 2**20
 
 
@@ -146,7 +147,7 @@ def rate(row: Mapping[str, str], column: str, where: str, default: float | None 
         ArtifactError: it is none, or not above 0.
     """
     value = number(row, column, where, default)
-    if value <= 0:
+    if value < 1.0 / LARGEST:
         raise ArtifactError(f"{where}: column {column!r}: {value:g}, it must be above 0")
     return value
 

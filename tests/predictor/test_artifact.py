@@ -63,6 +63,7 @@ def _broken(tmp_path: Path, column: str, value: str) -> Path:
         ("w2throughput", "1e308", "'1e308' is not between 0 and 1e"),
         ("w1_Threads", "-1", "'-1' is not between 0 and 1e"),
         ("w2throughput", "0", "must be above 0"),
+        ("w1exclusive_throughput", "1e-300", "must be above 0"),
         ("w1exclusive_throughput", "-3", "'-3' is not between 0 and 1e"),
         ("w1sm%", "101", "not a percentage"),
         ("w2mem%", "", "missing or empty"),
