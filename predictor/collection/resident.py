@@ -114,7 +114,7 @@ class Worker:
 def workers(
     groups: Iterable[Sequence[str]],
     device: str,
-    tiny: bool = False,
+    tiny: bool,
     environments: Iterable[Mapping[str, str]] | None = None,
 ) -> Iterator[list[Worker]]:
     """Resident workers, one for each group of workload names, all started before any is waited for."""

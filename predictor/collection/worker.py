@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -117,8 +117,62 @@ class Runner:
         return {**kernel_metrics(trace), "iterations": iterations, "elapsed_s": elapsed, "shapes": shapes}
 
 
+class Workloads:
+    """What a worker holds, by name.
+
+    Args:
+        device: ``cuda`` or ``cpu``.
+        tiny: stand-ins instead of the real workloads.
+    """
+
+    def __init__(self, device: str, tiny: bool) -> None:
+        self.device, self.tiny = device, tiny
+        self.runners: dict[str, Runner] = {}
+
+    def load(self, names: Iterable[str]) -> dict[str, Any]:
+        """Build workloads; the answer says what memory each took from the device."""
+        found = {}
+        for name in names:
+            self.runners[name] = Runner(name, self.device, self.tiny)
+            found[name] = self.runners[name].reserved_mib
+        return {"ready": found}
+
+    def drop(self, name: str) -> dict[str, Any]:
+        """Give a workload's memory back."""
+        del self.runners[name]
+        gc.collect()
+        if self.device == "cuda":
+            torch.cuda.empty_cache()
+        return {"dropped": name}
+
+    def obey(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        """Do what a command says; returns the answer."""
+        what, name = command["do"], command["name"]
+        if what == "window":
+            pin(command["cores"])
+            return self.runners[name].window(command["begin"], command["end"])
+        if what == "kernels":
+            return self.runners[name].kernels(command["iterations"])
+        return self.load([name]) if what == "load" else self.drop(name)
+
+
+def serve(
+    names: Sequence[str], held: Workloads, commands: Iterable[str], answer: Callable[[dict[str, Any]], None]
+) -> None:
+    """Build the workloads named, then obey commands until told to stop or they end; an error is the last answer."""
+    try:
+        answer(held.load(names))
+        for line in commands:
+            command = json.loads(line)
+            if command["do"] == "stop":
+                return
+            answer(held.obey(command))
+    except (RuntimeError, ImportError, ProfileError) as error:
+        answer({"error": f"{type(error).__name__}: {error}"[:500]})
+
+
 def main(arguments: Sequence[str]) -> None:
-    """Build the workloads named, then obey commands until told to stop or stdin ends."""
+    """Serve on stdin and stdout."""
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
     parser.add_argument("--device", default="cuda")
@@ -127,42 +181,9 @@ def main(arguments: Sequence[str]) -> None:
     # Libraries print to stdout now and then; answers keep a channel of their own.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-
-    def answer(**content: Any) -> None:
-        answers.write(json.dumps(content) + "\n")
-
     torch.set_num_threads(1)
-    runners: dict[str, Runner] = {}
-
-    def load(name: str) -> float:
-        runners[name] = Runner(name, options.device, options.tiny)
-        return runners[name].reserved_mib
-
-    def drop(name: str) -> None:
-        del runners[name]
-        gc.collect()
-        if options.device == "cuda":
-            torch.cuda.empty_cache()
-
-    try:
-        answer(ready={name: load(name) for name in options.names})
-        for line in sys.stdin:
-            command = json.loads(line)
-            name = command.get("name", "")
-            if command["do"] == "stop":
-                return
-            if command["do"] == "window":
-                pin(command["cores"])
-                answer(**runners[name].window(command["begin"], command["end"]))
-            elif command["do"] == "kernels":
-                answer(**runners[name].kernels(command["iterations"]))
-            elif command["do"] == "load":
-                answer(ready={name: load(name)})
-            else:
-                drop(name)
-                answer(dropped=name)
-    except (RuntimeError, ImportError, ProfileError) as error:
-        answer(error=f"{type(error).__name__}: {error}"[:500])
+    held = Workloads(options.device, options.tiny)
+    serve(options.names, held, sys.stdin, lambda content: print(json.dumps(content), file=answers))
 
 
 if __name__ == "__main__":
