@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from estimator.dataset.catalogues.catalogue import generate_real
+from estimator.dataset.catalogues.catalogue import COLLECTIONS, generate_real
 from estimator.dataset.measure import Cuda, measure
 from estimator.dataset.models import Fed, build_model, feed
 from estimator.dataset.specs import Spec, spec_from_json
@@ -27,7 +27,6 @@ from estimator.methods.rad import Rad
 from estimator.parsers import parse_summary
 from estimator.types import Workload
 from scripts.comparisons import figures, in_processes, written
-from scripts.parts import COLLECTIONS
 
 _STEPS: Final = 3
 _MOST_MIB: Final = 40 * 1024
@@ -54,7 +53,7 @@ def tasks(models: int, seed: int, parts: Sequence[str] = ()) -> Iterator[Task]:
     rng = random.Random(seed)  # noqa: S311
     found = {
         (entry.source, entry.name): entry
-        for entries in COLLECTIONS
+        for entries in COLLECTIONS[:-1]  # the last ones are in drawn sizes
         for entry in entries()
         if entry.source in _SOURCES and entry.feed in (_READ if parts else ("image", *_READ)) and not entry.attention
     }

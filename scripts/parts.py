@@ -103,21 +103,10 @@ class Part:
 # Tokens from which on they are many, and the longest sound.
 _LONG, _MOST_SECONDS = 1024, 30
 
-COLLECTIONS = (
-    catalogue.entries,
-    *(found.COLLECTION.entries for found in (second, third, fourth, fifth)),
-    sixth.entries,
-    seventh.entries,
-    ninth.entries,
-    tenth.entries,
-    eleventh.COLLECTION.entries,
-    twelfth.entries,
-)
-
 
 def _first(number: int) -> Callable[[], Iterator[Entry]]:
     """Yield the models of the first collections."""
-    return lambda: (entry for entries in COLLECTIONS[:number] for entry in entries())
+    return lambda: (entry for entries in catalogue.COLLECTIONS[:number] for entry in entries())
 
 
 def _again(draw: int, popular: int = 75, others: int = 17) -> Callable[[Entry], bool]:

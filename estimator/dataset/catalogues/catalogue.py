@@ -7,7 +7,7 @@ Mistral and Llama, DeiT and ViT) share one family here, across libraries.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -570,23 +570,23 @@ def entry_of(spec: Spec) -> Entry:
         raise KeyError(f"{spec.source} model {spec.name!r} is not in the data set's catalogue") from None
 
 
-def _all() -> Iterator[Entry]:
-    yield from entries()
-    for collection in (second.COLLECTION, third.COLLECTION, fourth.COLLECTION, fifth.COLLECTION):
-        yield from collection.entries()
-    yield from sixth.entries()
-    yield from seventh.entries()
-    yield from ninth.entries()
-    yield from tenth.entries()
-    yield from eleventh.COLLECTION.entries()
-    yield from twelfth.entries()
-    yield from sized.entries()
-
+COLLECTIONS: tuple[Callable[[], Iterable[Entry]], ...] = (
+    entries,
+    *(found.COLLECTION.entries for found in (second, third, fourth, fifth)),
+    sixth.entries,
+    seventh.entries,
+    ninth.entries,
+    tenth.entries,
+    eleventh.COLLECTION.entries,
+    twelfth.entries,
+    sized.entries,
+)
+"""What yields the models of each collection that brought new ones, the first one first."""
 
 _INDEX: dict[tuple[str, str, str], Entry] = {}
 
 
 def _index() -> dict[tuple[str, str, str], Entry]:
     if not _INDEX:
-        _INDEX.update({(e.source, e.name, e.attention): e for e in _all()})
+        _INDEX.update({(e.source, e.name, e.attention): e for found in COLLECTIONS for e in found()})
     return _INDEX
