@@ -1,7 +1,8 @@
 """NVML as the profiler and the node's monitor use it: finding the library, GPM's metrics between two samples.
 
-The only module that knows how GPM is asked. GPM (Hopper and later) counts what DCGM's profiling fields 1001 to 1010
-count. Whoever calls hands the ``pynvml`` module in, so that a stand-in with its functions does as well.
+How GPM is asked both know from here (the data set's collection, which has nothing of the predictor, asks for itself:
+`estimator/dataset/counters.py`). GPM (Hopper and later) counts what DCGM's profiling fields 1001 to 1010 count. Whoever
+calls hands the ``pynvml`` module in, so that a stand-in with its functions does as well.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 from collections.abc import Mapping
@@ -82,14 +81,13 @@ def read_trace(path: Path) -> Trace:
         ProfileError: the file is no trace.
     """
     try:
-        data = files.read(path, MAX_TRACE_BYTES)
-        content = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
+        content = json.loads(files.read(path, MAX_TRACE_BYTES))
         events = content["traceEvents"]
         found = [event for event in events if isinstance(event, dict) and event.get("cat") == "kernel"]
         kernels = [(float(event["dur"]), dict(event["args"])) for event in found]
     except files.FileRefusedError as error:
         raise ProfileError(f"{error}: profile fewer iterations") from error
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ProfileError(f"{path}: not a profiler trace ({type(error).__name__})") from error
     return Trace(kernels, _gpu(content.get("deviceProperties"), kernels))
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import json
 import math
 from pathlib import Path
@@ -106,15 +105,13 @@ def test_a_kernel_without_a_grid_is_left_out_of_the_mean(tmp_path: Path) -> None
     assert kernel_metrics(read_trace(write(tmp_path / "t.json", events)))["threads"] == 256
 
 
-def test_gzip_and_no_kernel(tmp_path: Path) -> None:
-    plain = write(tmp_path / "t.json", [kernel(2.0)])
-    packed = tmp_path / "t.json.gz"
-    packed.write_bytes(gzip.compress(plain.read_bytes()))
-    assert kernel_metrics(read_trace(packed)) == kernel_metrics(read_trace(plain))
-    assert kernel_metrics(read_trace(write(plain, []))) == {"launches": 0.0, "busy_us": 0.0}
+def test_no_kernel(tmp_path: Path) -> None:
+    assert kernel_metrics(read_trace(write(tmp_path / "t.json", []))) == {"launches": 0.0, "busy_us": 0.0}
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"traceEvents": 3}', '{"traceEvents": [{"cat": "kernel"}]}'])
+@pytest.mark.parametrize(
+    "text", ["", "[" * 99_999, "[]", "{}", '{"traceEvents": 3}', '{"traceEvents": [{"cat": "kernel"}]}']
+)
 def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.json"
     path.write_text(text, encoding="utf-8")
