@@ -13,7 +13,7 @@ from estimator.dataset.specs import FITTED
 from estimator.dataset.store import committed
 from estimator.methods.rad import NAME
 from estimator.methods.rad.features import FEATURES
-from estimator.methods.rad.fit.own import Blocks
+from estimator.methods.rad.fit.blocks import Blocks
 from estimator.methods.rad.fit.rehearsals import MISS, Example, examples_of, fit
 from estimator.methods.rad.rehearsed import REHEARSED, Account, Rehearsed
 from estimator.methods.rad.retrain import accounting

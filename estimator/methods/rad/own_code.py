@@ -93,7 +93,7 @@ class OwnCode:
     def __init__(
         self, tables: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]], measured: Set[str] | None = None
     ) -> None:
-        """Take what `estimator.methods.rad.fit.own` makes: tables by format.
+        """Take what `estimator.methods.rad.fit.blocks` makes: tables by format.
 
         Args:
             tables: what was noted.

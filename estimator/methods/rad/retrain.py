@@ -18,11 +18,12 @@ from estimator.evaluate import LABELS, Case, CasesError, read_cases
 from estimator.gpus import canonical
 from estimator.methods.rad import NAME, Rad
 from estimator.methods.rad.fit import blank, fit, rehearsals
+from estimator.methods.rad.fit.blocks import Blocks
 from estimator.methods.rad.fit.convolutions import fit_convolutions
 from estimator.methods.rad.fit.examples import Example, examples_of, examples_of_cases
 from estimator.methods.rad.fit.judge import Held, judge, no_worse
 from estimator.methods.rad.fit.learners import fit_workspaces
-from estimator.methods.rad.fit.own import Blocks, noted
+from estimator.methods.rad.fit.own import noted
 from estimator.methods.rad.fit.reached import LeftOut
 from estimator.store import ModelError, Store, store_for
 

@@ -198,7 +198,7 @@ def alike(found: Models) -> Hidden | None:
 
 
 def read_hidden(each: Sequence[float]) -> Hidden:
-    """Read what is noted of hidden blocks of one type in one model, as `fit.own` writes it."""
+    """Read what is noted of hidden blocks of one type in one model, as `fit.blocks` writes it."""
     counted, fp32, amp, bf16, usual, autocast, *more = each
     values = read_values((fp32, amp, bf16)), (finite(usual), finite(autocast))
     if not more:

@@ -16,7 +16,7 @@ from estimator.gpus import lookup
 from estimator.methods.rad import Rad
 from estimator.methods.rad.familiar import unfamiliar
 from estimator.methods.rad.features import MIB, UNFAMILIAR, features, fixed_share
-from estimator.methods.rad.fit.own import Blocks
+from estimator.methods.rad.fit.blocks import Blocks
 from estimator.methods.rad.fit.processes import forked
 from estimator.methods.rad.known import Run, run_of
 from estimator.methods.rad.own_code import OwnCode

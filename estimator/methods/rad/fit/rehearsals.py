@@ -21,11 +21,11 @@ from estimator.dataset.store import Dataset, Row
 from estimator.methods.rad import Rad
 from estimator.methods.rad.errors import LEAST_BOUND, MOST_BOUND, damped, size_of
 from estimator.methods.rad.features import features
+from estimator.methods.rad.fit.blocks import Blocks
 from estimator.methods.rad.fit.boosting import Boosted
 from estimator.methods.rad.fit.bounds import conformal
 from estimator.methods.rad.fit.holdout import FOLDS, LEFT, Floats, by_family, divided, understood
 from estimator.methods.rad.fit.learners import boosted, spreading
-from estimator.methods.rad.fit.own import Blocks
 from estimator.methods.rad.fit.processes import forked
 from estimator.methods.rad.fit.reached import Reached, reached
 from estimator.methods.rad.rehearsed import APART, Account, account, share_of
