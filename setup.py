@@ -24,6 +24,7 @@ COMPILED = (
     "estimator/layer.py",
     "estimator/methods/rad/familiar.py",
     "estimator/methods/rad/features.py",
+    "estimator/methods/rad/keeping.py",
     "estimator/methods/rad/kinds.py",
     "estimator/methods/rad/known.py",
     "estimator/methods/rad/liveness.py",

@@ -15,8 +15,8 @@ from estimator.dataset.tree import Call, Module, Trace, to_json
 from estimator.methods.rad import Rad
 from estimator.methods.rad.fit.blocks import Blocks, Noted, tables
 from estimator.methods.rad.fit.own import noted
+from estimator.methods.rad.keeping import kept_by
 from estimator.methods.rad.known import blocks_of
-from estimator.methods.rad.liveness import kept_by
 from estimator.methods.rad.own_code import HIDDEN, NOTHING, OwnCode, of_model
 from estimator.methods.rad.unopened import hidden_blocks, insides
 from estimator.parsers import parse_summary

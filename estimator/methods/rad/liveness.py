@@ -8,16 +8,16 @@ and the optimizer's step. Sizes are bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from estimator.breath import OFTEN, breathe
+from estimator.methods.rad.keeping import NO_NOTES, RULES, SCORES, WHOLE, marks_of
 from estimator.methods.rad.kinds import Kind
 from estimator.methods.rad.own_code import NOTHING, Own
 from estimator.methods.rad.program import Conv, Op, Part, Program, Scores
 from estimator.methods.rad.workspace import Workspaces
 from estimator.packed import FOUR
-from estimator.types import PRECISIONS, ModelSummary, Packed, Precision, Workload
+from estimator.types import ModelSummary, Packed, Precision, Workload
 
 _STATES: Final = {"adam": 2, "adamw": 2, "rmsprop": 1, "sgd_momentum": 1, "sgd": 0}
 # Temporaries of the optimizers' foreach step, in copies of the parameters.
@@ -32,23 +32,16 @@ _NARROWS: Final = 4
 # A block that gives out one row does not say by it how large its layers are. Half of the data set's models that do, and
 # convolve, have more than a third of what torchinfo prints in sum at once, which is this much of what a training keeps.
 _OF_ROWS: Final = 0.25
-_WHOLE: Final = 4
-_INDEX: Final = 8
 # Python looks up a member of an enumeration as slowly as it calls a function, and each step is compared with several.
-_LINEAR: Final = Kind.LINEAR
-_FROZEN_LINEAR: Final = Kind.FROZEN_LINEAR
 _ATTENTION: Final = Kind.ATTENTION
-_DROPOUT: Final = Kind.DROPOUT
 _EMBEDDING: Final = Kind.EMBEDDING
 _RECURRENT: Final = Kind.RECURRENT
 _OPAQUE: Final = Kind.OPAQUE
 _MANY_STEPS: Final = Kind.MANY_STEPS
-_SHARED_KEYS: Final = Scores.SHARED_KEYS
 # Their weights are cast under autocast, and the copies kept until they are used for the last time.
 _MATMULS: Final = frozenset((Kind.CONV, Kind.LINEAR, Kind.FROZEN_LINEAR, Kind.OPAQUE))
 # cuDNN works on one layer of a recurrent network after the other: so many outputs at most.
 RECURRENT_WORKS: Final = 9
-_NO_NOTES: Final[Mapping[int, float]] = MappingProxyType({})
 # cuBLAS takes this much from the allocator for each thread that multiplies: the loop's own, and the backward pass's.
 CUBLAS: Final = 32.5 * 2**20
 # Copies of the logits in fp32 that a loss on every token has at its peak, the one that the loop still holds included:
@@ -143,12 +136,12 @@ def measure_part(part: Part, summary: ModelSummary, workload: Workload, workspac
 
 def _spared(packed: Packed, size: int) -> float:
     """Count the bytes that packed weights do not take; 64 that are packed into 4 bits share a number in fp32."""
-    return packed.four * (size - 0.5 - _WHOLE / 64) + packed.eight * (size - 1.0)
+    return packed.four * (size - 0.5 - WHOLE / 64) + packed.eight * (size - 1.0)
 
 
 def _anew(summary: ModelSummary, workload: Workload) -> float:
     """Count the bytes of weights that are made anew at each call: they are kept until their gradients are there."""
-    return float(summary.made_anew * (_WHOLE if workload.precision == "amp" else _size(workload)))
+    return float(summary.made_anew * (WHOLE if workload.precision == "amp" else _size(workload)))
 
 
 def _unpacking(op: Op, program: Program, batch: int, size: int) -> tuple[float, float]:
@@ -172,12 +165,12 @@ def _of_weights(op: Op, program: Program, batch: int, size: int) -> tuple[float,
     ahead, behind = _unpacking(op, program, batch, size) if op.bits else _NO_WORKSPACE
     if op.adapter is not None and op.adapter.norms:
         width = max(program.shapes[op.x][-1], 1)
-        ahead = max(ahead, float(_WHOLE * (_COPIES * op.params + width * width)))
+        ahead = max(ahead, float(WHOLE * (_COPIES * op.params + width * width)))
     return ahead, behind
 
 
 def _size(workload: Workload) -> int:
-    return _WHOLE if workload.precision == "fp32" else 2
+    return WHOLE if workload.precision == "fp32" else 2
 
 
 def _workspace(conv: Conv | None, workload: Workload, workspaces: Workspaces) -> tuple[float, float]:
@@ -206,8 +199,8 @@ def _beside(program: Program, op: Op, noted: float | None) -> float:
 def _whole_copies(program: Program, workload: Workload) -> int:
     """Count the bytes for each logit that a loss without gradients takes: what is cast to fp32, and its logarithm."""
     if workload.precision == "fp32":
-        return _WHOLE
-    return 2 * _WHOLE if program.causal or workload.precision == "amp" else 2
+        return WHOLE
+    return 2 * WHOLE if program.causal or workload.precision == "amp" else 2
 
 
 def matrices_at_work(program: Program, precision: Precision) -> int:
@@ -220,12 +213,7 @@ def matrices_at_work(program: Program, precision: Precision) -> int:
     return 4 if precision != "fp32" and program.owner else 2
 
 
-def matrix_kept(op: Op, precision: Precision) -> int:
-    """Count the bytes of one sample that a step keeps of an attention's matrix."""
-    return op.matrix * _SCORES[precision][op.scores]
-
-
-def moved_by(program: Program, precision: Precision, works: Mapping[int, float] = _NO_NOTES) -> list[float]:
+def moved_by(program: Program, precision: Precision, works: Mapping[int, float] = NO_NOTES) -> list[float]:
     """Count the elements of one sample that are there while each step runs and nothing is kept.
 
     Args:
@@ -234,10 +222,10 @@ def moved_by(program: Program, precision: Precision, works: Mapping[int, float] 
         works: by step, elements that a hidden block works with beside its input and output.
     """
     tensors = program.tensors
-    rules = _RULES[precision] if precision == "amp" else ()
+    rules = RULES[precision] if precision == "amp" else ()
     wide: set[int] = set()
     matrices = matrices_at_work(program, precision)
-    scores = _SCORES[precision]
+    scores = SCORES[precision]
     found: list[float] = []
     for index, op in enumerate(program.ops):
         if not index & OFTEN:
@@ -261,7 +249,7 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
     """Nothing is kept: the peak is at the layer with the largest input, output and workspace."""
     batch, size = workload.batch_size, _size(workload)
     whole = workload.precision in ("fp32", "amp")
-    weights = float(summary.total_params * (_WHOLE if whole else 2)) - _spared(summary.packed, size)
+    weights = float(summary.total_params * (WHOLE if whole else 2)) - _spared(summary.packed, size)
     amp = workload.precision == "amp"
     tensors = program.tensors
     peak = work = widest = at_peak = copies = 0.0
@@ -283,7 +271,7 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
     held = logits  # of the call before, which the loop's variable still holds
     # With the keys and values that a language model returns for the next token, of both calls.
     held += 2.0 * (program.cache + own.cache) * batch * size
-    base = weights + tensors[0] * batch * _WHOLE + library + held
+    base = weights + tensors[0] * batch * WHOLE + library + held
     loss = 0.0
     if program.tokens > 1 and program.labelled:
         loss = base + copies + logits + _whole_copies(program, workload) * logits / size
@@ -306,149 +294,10 @@ def _infer(program: Program, summary: ModelSummary, workload: Workload, workspac
     )
 
 
-# Bytes kept for each element of an attention's matrix.
-_SCORES: Final = {
-    "fp32": {Scores.PLAIN: 4, Scores.DROPPED: 9, Scores.BIAS: 4, Scores.SHARED_KEYS: 4},
-    "amp": {Scores.PLAIN: 6, Scores.DROPPED: 7, Scores.BIAS: 2, Scores.SHARED_KEYS: 0},
-    "bf16": {Scores.PLAIN: 2, Scores.DROPPED: 5, Scores.BIAS: 2, Scores.SHARED_KEYS: 0},
-    "fp16": {Scores.PLAIN: 2, Scores.DROPPED: 5, Scores.BIAS: 2, Scores.SHARED_KEYS: 0},
-}
-# Bytes that a step keeps of each element of its input, where that is not the input itself: these work in fp32, and
-# under autocast their input mostly is in fp32 already (the sum of a residual block).
-_OWN: Final = {
-    Kind.LAYER_NORM: {"amp": 4},
-    Kind.RMS_NORM: {"fp32": 8, "amp": 8, "bf16": 6, "fp16": 6},
-    Kind.FROZEN_RMS_NORM: {"fp32": 4, "amp": 4, "bf16": 4, "fp16": 4},
-    Kind.MANY_STEPS: {"fp32": 16, "amp": 14, "bf16": 8, "fp16": 8},
-}
-# What these give out is in fp32 under autocast.
-_WIDE: Final = frozenset((Kind.LAYER_NORM, Kind.RMS_NORM, Kind.FROZEN_RMS_NORM, Kind.MANY_STEPS, Kind.SOFTMAX))
-_CAST: Final = frozenset((Kind.CONV, Kind.LINEAR, Kind.ATTENTION, Kind.OPAQUE))
-_ELEMENTWISE: Final = frozenset((Kind.KEEPS_OUTPUT, Kind.KEEPS_INPUT, Kind.DROPOUT, Kind.SIGMOID_GATE))
-_KEEP_INPUT: Final = frozenset(
-    (
-        Kind.CONV,
-        Kind.LINEAR,
-        Kind.KEEPS_INPUT,
-        Kind.BATCH_NORM,
-        Kind.AVG_POOL,
-        Kind.ATTENTION,
-        Kind.OPAQUE,
-        Kind.LAYER_NORM,
-        Kind.MAX_POOL,
-        Kind.SIGMOID_GATE,
-    )
-)
-_KEEP_OUTPUT: Final = frozenset((Kind.KEEPS_OUTPUT, Kind.SOFTMAX, Kind.ATTENTION, Kind.SIGMOID_GATE))
-
-
-_Rule = tuple[int, bool, bool, bool, int, bool, bool]
-"""What steps of one kind keep at one precision. A plain tuple, which Python takes apart three times as fast.
-
-Bytes of each element of the input, where that is not the input itself; whether the input is cast anew where it is in
-fp32; whether the input is kept; whether the output is; bytes of each element of the output, beside it; whether the
-output is in fp32 under autocast; whether it is where the input is.
-"""
-
-_BESIDE: Final = {Kind.DROPOUT: 1, Kind.MAX_POOL: _INDEX}
-# By precision, then by kind: these count up from 0.
-_RULES: Final[dict[Precision, tuple[_Rule, ...]]] = {
-    precision: tuple(
-        (
-            _OWN.get(kind, {}).get(precision, 0),
-            kind in _CAST,
-            kind in _KEEP_INPUT,
-            kind in _KEEP_OUTPUT,
-            _BESIDE.get(kind, 0),
-            precision == "amp" and kind in _WIDE,
-            precision == "amp" and kind in _ELEMENTWISE,
-        )
-        for kind in Kind
-    )
-    for precision in PRECISIONS
-}
-
-
-def _marks(
-    program: Program,
-    first: int,
-    batch: int,
-    precision: Precision,
-    beside: list[float],
-    inside: Mapping[int, float],
-) -> list[float]:
-    """Tell how many bytes are kept after each step: what its derivative needs, each tensor counted once.
-
-    Args:
-        program: the steps.
-        first: the step before which nothing is kept.
-        batch: samples.
-        precision: decides what is kept of a step, and in how many bytes.
-        beside: by step, bytes for one sample that blocks keep in their own code; empty for none.
-        inside: by step, bytes for one sample that a hidden block keeps, its input included.
-    """
-    tensors, always = program.tensors, program.kept
-    size = _WHOLE if precision == "fp32" else 2
-    rules, scores = _RULES[precision], _SCORES[precision]
-    count, noting, adding = len(tensors), len(beside), len(always)
-    # By tensor: whether it is kept already, whether it is in fp32 under autocast, whether a product gave it out.
-    seen, wide, products = [False] * count, [False] * count, [False] * count
-    marks: list[float] = [0.0] * first
-    kept = 0.0
-    breathe()
-    for op in program.ops[first:] if first else program.ops:
-        kind, x, y = op.kind, op.x, op.y
-        number: int = kind  # which compiled code finds sooner
-        own, casts, input_, output, index, widens, follows = rules[number]
-        noted = inside.get(len(marks)) if kind is _OPAQUE else None
-        if noted is not None:
-            kept += noted * batch
-            seen[x] = True
-        elif own:
-            kept += tensors[x] * batch * own
-        elif kind is _ATTENTION and (op.scores is _SHARED_KEYS or not op.extra or products[x]):
-            pass  # its projections are steps of their own
-        elif casts and wide[x]:
-            kept += tensors[x] * batch * size  # each product casts its input anew
-        elif input_ and not seen[x]:
-            # Also where the step overwrites its input: autograd then keeps a copy.
-            seen[x] = True
-            kept += tensors[x] * batch * (_WHOLE if wide[x] else size)
-        if widens or (follows and wide[x]):
-            wide[y] = True
-        if kind is _LINEAR or kind is _FROZEN_LINEAR or (kind is _DROPOUT and products[x]):
-            products[y] = True
-        if output and not seen[y]:
-            seen[y] = True
-            kept += tensors[y] * batch * (_WHOLE if wide[y] else size)
-        if index or op.extra or op.matrix:  # of a few steps only
-            extra = op.extra if noted is None and (op.scores is not _SHARED_KEYS or size == _WHOLE) else 0
-            kept = kept + tensors[y] * batch * index + extra * batch * size + op.matrix * batch * scores[op.scores]
-        if adding and y in always and not seen[y]:
-            seen[y] = True
-            kept += tensors[y] * batch * (_WHOLE if wide[y] else size)
-        if noting:
-            kept += beside[len(marks)] * batch
-            kept = kept if kept > 0 else 0.0
-        marks.append(kept)
-    return marks
-
-
 def _loss_copies(program: Program, workload: Workload) -> float:
     """Count how often the logits are there, in fp32, while the loss is computed."""
     factors = _CAUSAL_LOSS_COPIES if program.causal else _LOSS_COPIES
     return factors[workload.precision] + (_BIASED_COPIES if workload.precision == "amp" and program.biased else 0.0)
-
-
-def kept_by(program: Program, precision: Precision, inside: Mapping[int, float] = _NO_NOTES) -> list[float]:
-    """Tell how many bytes of one sample are kept after each step, without what blocks keep in their own code.
-
-    Args:
-        program: the steps.
-        precision: of the activations.
-        inside: by step, what hidden blocks keep.
-    """
-    return _marks(program, 0, 1, precision, [], inside)
 
 
 def _backward(
@@ -524,21 +373,21 @@ def _train(
     program, first, adapted, _ = part
     batch, size, precision = workload.batch_size, _size(workload), workload.precision
     amp = precision == "amp"
-    each = _WHOLE if precision in ("fp32", "amp") or adapted else 2  # adapters are in fp32
-    more = trained * (_WHOLE - size) if adapted and not amp else 0
-    weights = summary.total_params * (_WHOLE if amp else size) + more - _spared(summary.packed, size)
+    each = WHOLE if precision in ("fp32", "amp") or adapted else 2  # adapters are in fp32
+    more = trained * (WHOLE - size) if adapted and not amp else 0
+    weights = summary.total_params * (WHOLE if amp else size) + more - _spared(summary.packed, size)
     gradients, states = float(trained * each), float(trained * each * _STATES[workload.optimizer])
     tensors = program.tensors
     unit = batch * size
-    whole_logits = float(program.classes * program.tokens * batch * _WHOLE)
-    logits = whole_logits * size / _WHOLE
-    inputs = float(tensors[0] * batch * _WHOLE) if tensors else 0.0
+    whole_logits = float(program.classes * program.tokens * batch * WHOLE)
+    logits = whole_logits * size / WHOLE
+    inputs = float(tensors[0] * batch * WHOLE) if tensors else 0.0
     library = 2 * CUBLAS if program.multiplies else 0.0
     # The loop's variable still holds the last output, with the keys and values for the next token.
     base = weights + states + inputs + library + logits + (program.cache + own.cache) * unit + _anew(summary, workload)
 
-    scores = _SCORES[precision]
-    marks = _marks(program, first, batch, precision, own.steps, own.inside)
+    scores = SCORES[precision]
+    marks = marks_of(program, first, batch, precision, own.steps, own.inside)
     ops = program.ops
     works: list[float] = []  # of the backward pass
     most = 0

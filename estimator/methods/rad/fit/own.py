@@ -16,9 +16,10 @@ from estimator.methods.rad.familiar import without
 from estimator.methods.rad.fit.blocks import Noted
 from estimator.methods.rad.fit.matched import Node, Pair, calls_of, modules_of, pairs_of_rows, pairs_of_tree, sizes_of
 from estimator.methods.rad.fit.processes import forked
+from estimator.methods.rad.keeping import kept_by, matrix_kept
 from estimator.methods.rad.kinds import Kind, kind_of
 from estimator.methods.rad.known import blocks_of
-from estimator.methods.rad.liveness import INSIDE_SHARE, kept_by, matrices_at_work, matrix_kept, moved_by
+from estimator.methods.rad.liveness import INSIDE_SHARE, matrices_at_work, moved_by
 from estimator.methods.rad.own_code import HIDDEN, NO_CODE, inside, of_model
 from estimator.methods.rad.program import Program
 from estimator.methods.rad.unopened import TOKENS, hidden_blocks, insides, tokens_of
