@@ -1,9 +1,9 @@
-"""Writes the results page of GPU memory, its figures and the table of all cases. Reads nothing."""
+"""Writes the results page of GPU memory and the table of all cases. Reads nothing."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -17,9 +17,9 @@ from estimator.methods.rad.fit.judge import Held
 from estimator.methods.rad.fit.reached import ALL, DRAWN, FORMATS, MISSES, REHEARSED, LeftOut, Reached
 from estimator.methods.rad.known import LEVELS
 from scripts.memory_asked import Asked
+from scripts.memory_figures import GIB, METHODS, bars, scatter, shown
 from scripts.memory_real import SAID
 
-METHODS = ("horus", "faketensor", "gpumemnet", "rad")
 PUBLISHED = {
     ("mlp", "mlp", 1024): (0.9542, 0.9251, 0.9542, 0.9386),
     ("mlp", "mlp", 2048): (0.9706, 0.9621, 0.9706, 0.9662),
@@ -35,7 +35,6 @@ PUBLISHED = {
 _TABLE = {"mlp": "5.3", "cnn": "5.5", "transformer": "5.7"}
 _DATA = {"published": "published, A100", "finished": "published, finished runs only", "ours": "ours, H200"}
 _ESTIMATOR = {"mlp": "13 MLPs", "transformer": "Transformer"}
-_GIB = 1024.0
 _OFTEN = 0.1
 
 
@@ -65,10 +64,10 @@ def score(cases: Iterable[dict[str, Any]], method: str) -> dict[str, float] | No
         "median": median(errors),
         "p90": errors[min(len(errors) - 1, int(0.9 * len(errors)))],
         "under": sum(answer["upper"] < actual for actual, answer in pairs) / len(pairs),
-        "over_gib": fmean(over) / _GIB,
+        "over_gib": fmean(over) / GIB,
         "over_share": fmean(shares),
         "over_median": median(shares),
-        "wasted_gib": sum(over) / _GIB,
+        "wasted_gib": sum(over) / GIB,
     }
 
 
@@ -117,18 +116,8 @@ def groups_of(cases: list[dict[str, Any]], key: str) -> list[tuple[str, list[dic
     return [(value, [case for case in cases if str(case[key]) == value]) for value in values]
 
 
-def shown(cases: list[dict[str, Any]], family: Callable[[str], bool]) -> list[dict[str, Any]]:
-    """Return one training of each real model for the figures: the one in fp32 that needs most memory."""
-    best: dict[str, dict[str, Any]] = {}
-    for case in cases:
-        fits = case["kind"] == "train" and case["precision"] == "fp32" and family(case["family"])
-        if fits and case["actual"] > best.get(case["name"], {"actual": 0})["actual"]:
-            best[case["name"]] = case
-    return sorted(best.values(), key=lambda case: str(case["name"]))
-
-
 def _gib(value: float | None) -> str:
-    return "-" if value is None else f"{value / _GIB:.1f}"
+    return "-" if value is None else f"{value / GIB:.1f}"
 
 
 def case_rows(cases: Iterable[dict[str, Any]]) -> list[list[str]]:
@@ -143,59 +132,6 @@ def case_rows(cases: Iterable[dict[str, Any]]) -> list[list[str]]:
             [case["name"], f"{case['batch_size']}{length}", case["optimizer"], _gib(case["actual"]), *said, upper]
         )
     return rows
-
-
-def _pyplot() -> Any:
-    """Import what draws, so that it needs no screen and draws the same file each time."""
-    import matplotlib as mpl  # noqa: PLC0415 - the figures extra
-
-    mpl.use("Agg")
-    mpl.rcParams["svg.hashsalt"] = "rad"
-    from matplotlib import pyplot  # noqa: PLC0415
-
-    return pyplot
-
-
-def bars(cases: list[dict[str, Any]], title: str, file: Path) -> None:
-    """Draw actual memory and what every method expects, a group of bars for each model; needs matplotlib."""
-    plt = _pyplot()
-    names = ("actual", *METHODS)
-    figure, axes = plt.subplots(figsize=(9, 1.5 + 0.42 * len(cases)))
-    for place, name in enumerate(names):
-        heights = [0.16 * (len(names) / 2 - place) + index for index in range(len(cases))]
-        values = [_bar(case, name) for case in cases]
-        axes.barh(heights, values, height=0.16, label=name, color=f"C{place}" if place else "black")
-    labels = [f"{case['name']} ({case['batch_size']})" for case in cases]
-    axes.set_yticks(range(len(cases)), labels, fontsize=7)
-    axes.set(xlabel="GiB", title=title, xscale="log")
-    axes.invert_yaxis()
-    axes.legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(file, metadata={"Date": None})
-    plt.close(figure)
-
-
-def _bar(case: dict[str, Any], name: str) -> float:
-    if name == "actual":
-        return float(case["actual"]) / _GIB
-    answer = case["answers"].get(name)
-    return float(answer["expected"]) / _GIB if answer else 0.0
-
-
-def scatter(cases: list[dict[str, Any]], file: Path) -> None:
-    """Draw expected against actual memory of all cases, one panel a method; needs matplotlib."""
-    plt = _pyplot()
-    figure, axes = plt.subplots(1, len(METHODS), figsize=(12, 3.4), sharex=True, sharey=True)
-    for place, method in zip(axes, METHODS, strict=True):
-        answered = [case for case in cases if case["answers"].get(method)]
-        actual = [case["actual"] / _GIB for case in answered]
-        place.scatter(actual, [case["answers"][method]["expected"] / _GIB for case in answered], s=6, alpha=0.6)
-        place.plot([0.7, 80], [0.7, 80], color="black", linewidth=0.7)
-        place.set(title=f"{method}: {len(answered)} cases", xscale="log", yscale="log", xlabel="actual, GiB")
-    axes[0].set_ylabel("expected, GiB")
-    figure.tight_layout()
-    figure.savefig(file, metadata={"Date": None})
-    plt.close(figure)
 
 
 def write_cases(cases: list[dict[str, Any]], file: Path) -> None:

@@ -23,7 +23,7 @@ from estimator.methods.rad.fit.judge import Held
 from estimator.methods.rad.fit.reached import ALL, DRAWN, FORMATS, MISSES, LeftOut, Reached, left_out, reached
 from estimator.methods.rad.known import Run
 from estimator.store import store_for
-from scripts import memory_asked, memory_limits, memory_page, memory_real
+from scripts import memory_asked, memory_figures, memory_limits, memory_page, memory_real
 from scripts.memory_asked import Asked
 from scripts.parts import specs as module_specs
 
@@ -84,7 +84,7 @@ def test_figures_show_the_largest_fp32_training_of_each_model() -> None:
         _case("a", 9000, None, id="4", kind="infer"),
         _case("b", 9000, None, family="transformer"),
     ]
-    assert [case["id"] for case in memory_page.shown(cases, lambda family: family == "cnn")] == ["2"]
+    assert [case["id"] for case in memory_figures.shown(cases, lambda family: family == "cnn")] == ["2"]
 
 
 def test_the_page_its_figures_and_its_cases_are_written(tmp_path: Path) -> None:
