@@ -19,7 +19,7 @@ from typing import get_args
 from estimator.dataset.collect import ROWS, Collector, Options
 from estimator.dataset.specs import Source, Spec
 from estimator.dataset.store import DEFAULT, Row, add_checks, load
-from scripts.collect_later import Copier
+from scripts.collect_later import copied
 from scripts.parts import SEED
 
 SOURCES = get_args(Source)
@@ -78,15 +78,12 @@ def main() -> None:
         print(add_checks(options.out / f"isolated-{ROWS}.xz", DEFAULT))
         return
     raw = Path(tempfile.mkdtemp(prefix="rad-contexts-"))
-    options.out.mkdir(parents=True, exist_ok=True)
-    copier = Copier(raw, options.out)
-    copier.start()
     dataset = load()
     specs = wanted(dataset.rows, (check.spec.id for check in dataset.checks), options.sources)
     print(f"{len(specs)} runs", flush=True)
     many = Options(options.workers, options.capacity_gib * 1024, options.device, minutes=options.minutes, isolated=True)
-    Collector(specs, raw / "isolated", many).run(lambda text: print(text, flush=True))
-    copier.end()
+    with copied(raw, options.out):
+        Collector(specs, raw / "isolated", many).run(lambda text: print(text, flush=True))
 
 
 if __name__ == "__main__":

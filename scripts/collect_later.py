@@ -16,7 +16,8 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from estimator.dataset.collect import FAILURES, ROWS, TRACES, Collector, Options, bundles, read_jsonl
@@ -99,35 +100,32 @@ def quiet(folder: Path) -> list[Spec]:
     return chosen
 
 
-class Copier(threading.Thread):
-    """Copies raw results, compressed, again and again."""
+@contextmanager
+def copied(raw: Path, out: Path, every: float = 30.0) -> Iterator[None]:
+    """Copy raw results, compressed, to another folder after so many seconds again and again, and at the end."""
+    out.mkdir(parents=True, exist_ok=True)
+    over = threading.Event()
 
-    def __init__(self, raw: Path, out: Path, every: float = 30.0) -> None:
-        """Take the folders, and after how many seconds it copies again."""
-        super().__init__(daemon=True)
-        self._raw, self._out, self._every = raw, out, every
-        self._over = threading.Event()
+    def again() -> None:
+        while not over.wait(every):
+            _copy(raw, out, 1)
 
-    def run(self) -> None:
-        """Copy until told that it is over."""
-        while not self._over.wait(self._every):
-            self.copy(1)
+    copier = threading.Thread(target=again, daemon=True)
+    copier.start()
+    try:
+        yield
+    finally:
+        over.set()
+        copier.join()
+        _copy(raw, out, 6)
 
-    def end(self) -> None:
-        """Stop, and copy for the last time."""
-        self._over.set()
-        self.join()
-        self.copy(6)
 
-    def copy(self, preset: int) -> None:
-        """Copy once."""
-        for part in ("main", "isolated", "quiet"):
-            for name in (ROWS, TRACES, FAILURES) if part == "main" else (ROWS,):
-                source = self._raw / part / name
-                if source.exists():
-                    target = self._raw / "copy.xz"
-                    target.write_bytes(lzma.compress(source.read_bytes(), preset=preset))
-                    (self._out / f"{part}-{name}.xz").write_bytes(target.read_bytes())
+def _copy(raw: Path, out: Path, preset: int) -> None:
+    for part in ("main", "isolated", "quiet"):
+        for name in (ROWS, TRACES, FAILURES) if part == "main" else (ROWS,):
+            source = raw / part / name
+            if source.exists():
+                (out / f"{part}-{name}.xz").write_bytes(lzma.compress(source.read_bytes(), preset=preset))
 
 
 def collect(folder: Path, chosen: Sequence[Spec], options: Options) -> None:
@@ -209,9 +207,13 @@ def main() -> None:
         many = Options(options.workers, 1024 * options.capacity_gib, options.device, options.minutes, isolated=True)
         collect(raw / "isolated", isolated(options.parts, options.seed), many)
         return
-    options.out.mkdir(parents=True, exist_ok=True)
-    copier = Copier(raw, options.out)
-    copier.start()
+    with copied(raw, options.out):
+        _collect_all(options, raw)
+    _tell(raw / "main")
+
+
+def _collect_all(options: argparse.Namespace, raw: Path) -> None:
+    """Measure the parts, and beside them some configurations by processes of their own."""
     command = [sys.executable, "-m", "scripts.collect_later", "--only", "isolated", "--raw", str(raw)]
     command += ["--parts", *options.parts, "--seed", str(options.seed)]
     command += ["--out", str(options.out), "--minutes", str(0.7 * options.minutes), "--device", options.device]
@@ -233,8 +235,6 @@ def main() -> None:
     if options.quiet:
         alone = Options(1, 130 * 1024, options.device, minutes=options.quiet, seconds=0.2)
         collect(raw / "quiet", quiet(raw / "main"), alone)
-    copier.end()
-    _tell(raw / "main")
 
 
 def _tell(folder: Path) -> None:

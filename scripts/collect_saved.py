@@ -23,7 +23,7 @@ from estimator.dataset.specs import Spec, place_of, spec_from_json
 from estimator.dataset.store import DEFAULT, add_rehearsed, add_saved, load
 from estimator.rehearsal import like
 from estimator.types import Precision
-from scripts.collect_later import Copier, tell_failures
+from scripts.collect_later import copied, tell_failures
 from scripts.parts import SEED
 
 _PRECISIONS: tuple[Precision, ...] = ("fp32", "amp", "bf16")
@@ -100,9 +100,6 @@ def main() -> None:
         print((add_rehearsed if options.rehearse else add_saved)(options.out / f"main-{ROWS}.xz", DEFAULT))
         return
     raw = Path(tempfile.mkdtemp(prefix="rad-saved-"))
-    options.out.mkdir(parents=True, exist_ok=True)
-    copier = Copier(raw, options.out)
-    copier.start()
     dataset = load()
     measured = [row.spec for row in dataset.rows if row.memory_mib]
     measured += [spec_from_json(row["spec"]) for folder in options.raw for row in read_jsonl(folder / ROWS)]
@@ -117,8 +114,8 @@ def main() -> None:
     print(f"{len(wanted)} runs", flush=True)
     many = Options(options.workers, 1.0, options.device, minutes=options.minutes)
     worker = rehearsing if options.rehearse else saving
-    Collector(wanted, raw / "main", many, worker).run(lambda text: print(text, flush=True))
-    copier.end()
+    with copied(raw, options.out):
+        Collector(wanted, raw / "main", many, worker).run(lambda text: print(text, flush=True))
     tell_failures(raw / "main")
 
 

@@ -399,11 +399,9 @@ def test_what_is_there_is_copied_while_it_grows(tmp_path: Path) -> None:
     (raw / "main").mkdir(parents=True)
     out.mkdir()
     (raw / "main" / ROWS).write_text("first\n", "utf-8")
-    copier = module.Copier(raw, out, 3600.0)
-    copier.start()
-    (raw / "main" / TRACES).write_text("second\n", "utf-8")
-    copier.end()
-    assert not copier.is_alive()
+    with pytest.raises(KeyboardInterrupt), module.copied(raw, out, 3600.0):
+        (raw / "main" / TRACES).write_text("second\n", "utf-8")
+        raise KeyboardInterrupt
     assert {path.name for path in out.iterdir()} == {"main-rows.jsonl.xz", "main-traces.jsonl.xz"}
     assert lzma.decompress((out / "main-traces.jsonl.xz").read_bytes()) == b"second\n"
 
