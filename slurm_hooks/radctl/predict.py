@@ -123,6 +123,9 @@ def _install(path: Path, text: str) -> None:
             stream.write(text)
             os.fchmod(handle, 0o644)  # not by its name: the folder may be another user's
         Path(name).replace(path)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # of a full disk none is named
+        raise
     finally:
         Path(name).unlink(missing_ok=True)
 

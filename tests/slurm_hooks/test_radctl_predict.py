@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -68,6 +69,18 @@ def test_a_handful_of_colocations_replaces_no_weights(tmp_path: Path) -> None:
         assert (result.exit_code, (models / "kace.json").exists()) == (exit_code, exit_code == 0)
         if exit_code:
             assert result.stderr == f"radctl: {data}: 29 colocations are too few to compare by: measure 30 or more\n"
+
+
+def test_a_full_disk_is_named_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.fchmod", full)
+    data, models = write_csv(tmp_path / "pairs.csv", PAIRS), tmp_path / "models"
+    arguments = ["retrain", "interference", "--data", str(data), "--model", "kace", "--models-dir", str(models)]
+    result = CliRunner().invoke(cli, arguments)
+    assert (result.exit_code, result.stderr) == (2, f"radctl: {models / 'kace.json'}: No space left on device\n")
+    assert not list(models.iterdir())
 
 
 def test_retrain_installs_where_radd_looks(tmp_path: Path) -> None:
