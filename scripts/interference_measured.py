@@ -6,8 +6,6 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,7 @@ from predictor import weights
 from predictor.artifact import Colocation
 from predictor.baselines import RULES
 from predictor.evaluation import leave_out
-from predictor.measure import Chooser, choices, fractions, random_fractions
+from predictor.measure import choices, fractions, random_fractions
 from predictor.measurements import FRESH_FOLDER, Run, family, load_profiles, load_runs, load_spreads, shared
 from predictor.partition import Comparison, alone, compare, differences, newcomers, partitioned_pairs, sliced_pairs
 from predictor.threads import ALL, WORTH
@@ -29,12 +27,13 @@ PARTS = 10
 STEADY = 0.02
 
 
-@dataclass(frozen=True)
-class _Relative:
+class _Relative(Colocation):
     """A colocation judged by its sum of relative progress."""
 
-    workloads: tuple[str, ...]
-    throughput_sum: float
+    @property
+    def throughput_sum(self) -> float:
+        """That sum."""
+        return sum(self.progress)
 
 
 def write_measured(page: Page, data: Path) -> None:
@@ -230,30 +229,22 @@ def _every_tenth(pairs: Sequence[Colocation], part: int) -> tuple[list[Colocatio
 
 
 def _choices(page: Page, pairs: Sequence[Colocation]) -> None:
-    rows = [_Relative(row.workloads, sum(row.progress)) for row in pairs]
+    rows = [_Relative(row.sides) for row in pairs]
     values: dict[str, float] = {}
     for name, trainer in TRAINERS.items():
         parts = []
-        for target_family in sorted({family(side.workload) for row in pairs for side in row.sides}):
-            train = [row for row in pairs if all(family(side.workload) != target_family for side in row.sides)]
+        for target_family, (train, test) in leave_out(rows, family).items():
             predictor = trainer(train)
-            test = [row for row in pairs if any(family(side.workload) == target_family for side in row.sides)]
             sums = np.array([predictor.predict(row.profiles[0], row.profiles[1:]).throughput_sum for row in test])
-            judged = [_Relative(row.workloads, sum(row.progress)) for row in test]
-            parts += [value for target, value in choices(judged, sums).items() if family(target) == target_family]
+            parts += [value for target, value in choices(test, sums).items() if family(target) == target_family]
         values[name] = mean(parts)
-    place = {id(judged): row for judged, row in zip(rows, pairs, strict=True)}
     for name, rule in RULES.items():
-        values[name] = mean(fractions(rows, partial(_by_rule, rule, place)).values())
+        values[name] = mean(fractions(rows, rule).values())
     values["random"] = mean(random_fractions(rows).values())
     page.text("### Choice of a neighbour on the H200, by the sum of relative progress")
     page.text("The target's whole family is left out of training; rules and chance need none.")
     page.table(["policy", "fraction of the oracle"], [[name, f"{value:.3f}"] for name, value in values.items()])
     page.bars("choices", "Fraction of the oracle on the H200", list(values), {"H200": list(values.values())})
-
-
-def _by_rule(rule: Chooser[Colocation], place: Mapping[int, Colocation], target: str, some: Sequence[_Relative]) -> int:
-    return rule(target, [place[id(one)] for one in some])
 
 
 def _estimated(page: Page, data: Path) -> None:
