@@ -27,6 +27,7 @@ _MAKERS: Final = frozenset(
     for name in ("arange", "eye", "full", "ones", "scalar_tensor", "tril_indices", "triu_indices", "zeros")
 )
 _OF_NOTHING: Final = _DRAWS | _MAKERS
+_CTC: Final = torch.ops.aten._ctc_loss
 
 
 class Mode(FakeTensorMode):  # type: ignore[misc] # torch is not followed by mypy
@@ -50,6 +51,8 @@ class Mode(FakeTensorMode):  # type: ignore[misc] # torch is not followed by myp
         try:
             made = super().__torch_dispatch__(func, types, args, kwargs)
         except (DataDependentOutputException, DynamicOutputShapeException):
+            if func.overloadpacket is _CTC:
+                return _ctc_loss(*args)
             if known is None:
                 raise
             return tree_map(self._fake, _computed(func, *known))
@@ -113,3 +116,16 @@ def _computed(func: Any, args: Any, kwargs: Any) -> Any:
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
         return func(*args, **kwargs)
+
+
+def _ctc_loss(scores: Any, targets: Any, _: Any, lengths: Any, *__: Any) -> tuple[Any, Any]:
+    """Make what the loss of CTC gives out: one for each sample, and the likelihood of each place of its targets.
+
+    Targets in rows are taken for as long as a row is, others for as long as the longest of them.
+    """
+    if targets.dim() > 1:
+        longest = targets.shape[1]
+    else:
+        longest = max(lengths.tolist() if isinstance(lengths, torch.Tensor) else lengths)
+    steps, batch = scores.shape[:2]
+    return scores.new_empty(batch), scores.new_empty(batch, steps, 2 * longest + 1)

@@ -2,7 +2,7 @@
 
 `estimator.recorder` writes down which tensors come and go, `estimator.allocator` tells what PyTorch holds for them. The
 CPU's tensors stand for a GPU's: dropout keeps a byte for each number here, attention that PyTorch fuses there keeps no
-matrix, recurrent layers and autocast are as on a GPU. The user's loss is not known: a classifier's stands for it.
+matrix, recurrent layers and autocast are as on a GPU. Where the user's loss is not given, a classifier's stands for it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from estimator.recorder import GONE, Part, Recorder
 from estimator.rehearsal import OPTIMIZERS, PRECISIONS
 from estimator.types import KINDS, Kind, Libraries, Optimizer, Point, Precision, Rehearsal, together
 
+Loss = Callable[[Any], Any]
+"""Makes a loss, one number, of what a model gives out."""
 Mode = Callable[[], AbstractContextManager[Any]]
 _Taken = dict[Optimizer | None, list[Part]]
 """What two steps of each optimizer took, one part after the other; for None, what two inferences did."""
@@ -50,6 +52,29 @@ class Steps:
         self.libraries: Libraries = "none"
 
 
+def _plain(out: Any) -> Any:
+    """Give what a class of a user's own holds, and a dictionary of any class."""
+    if isinstance(out, Mapping):
+        return dict(out)
+    return vars(out) if is_dataclass(out) else out
+
+
+def own_or_classifiers(out: Any) -> Any:
+    """Make a loss of what a model gives out: its own, or that of a classifier for each tensor."""
+    own = out.get("loss") if isinstance(out, Mapping) else getattr(out, "loss", None)
+    leaves = [own] if isinstance(own, torch.Tensor) and not own.dim() else tree_leaves(_plain(out))
+    numbers = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    if not numbers:
+        raise TypeError(f"the model returned {type(out).__name__} without a tensor that depends on its parameters")
+    return sum(_classified(leaf) if leaf.dim() else leaf for leaf in numbers)
+
+
+def _classified(numbers: torch.Tensor) -> torch.Tensor:
+    """Make ``cross_entropy`` of classes on the last axis; under autocast its logarithms are cast as they are kept."""
+    rows = numbers.log_softmax(-1, dtype=numbers.dtype).reshape(-1, numbers.shape[-1])
+    return functional.nll_loss(rows, rows.new_zeros(len(rows), dtype=torch.long))
+
+
 class Subject(NamedTuple):
     """What is rehearsed.
 
@@ -58,12 +83,14 @@ class Subject(NamedTuple):
         fake: the mode that they are of.
         inputs: makes its arguments.
         convolves: says how much workspace convolutions take.
+        loss: makes the loss that is trained with.
     """
 
     model: Any
     fake: Any
     inputs: Inputs
     convolves: Convolves
+    loss: Loss = own_or_classifiers
 
 
 class Rehearsed(NamedTuple):
@@ -72,12 +99,12 @@ class Rehearsed(NamedTuple):
     Attributes:
         runs: what was rehearsed.
         libraries: which of CUDA's it loads.
-        failed: what was raised first of a kind of run that was not, in no precision.
+        failed: what was raised first of runs that were not.
     """
 
     runs: tuple[Rehearsal, ...]
     libraries: Libraries
-    failed: dict[Kind, Exception]
+    failed: dict[tuple[Kind, Precision], Exception]
 
 
 def rehearse(subject: Subject, batches: Sequence[int]) -> Rehearsed:
@@ -95,7 +122,7 @@ def rehearse(subject: Subject, batches: Sequence[int]) -> Rehearsed:
     """
     steps = Steps()
     found: list[Rehearsal] = []
-    failed: dict[Kind, Exception] = {}
+    failed: dict[tuple[Kind, Precision], Exception] = {}
     with subject.fake:
         cast(subject.model, torch.float32)  # it may have been built in another
     for precision, kind in product(PRECISIONS, KINDS):
@@ -104,15 +131,15 @@ def rehearse(subject: Subject, batches: Sequence[int]) -> Rehearsed:
             try:
                 taken = points_of(subject, kind, precision, batch, steps=steps)
             except Exception as error:  # it may want targets to train, or two samples, or fp32
-                failed.setdefault(kind, error)
+                failed.setdefault((kind, precision), error)
                 continue
             for optimizer, point in taken.items():
                 points.setdefault(optimizer, []).append(point)
         found += [Rehearsal(kind, precision, optimizer, tuple(some)) for optimizer, some in points.items()]
     if not found:
-        raise failed[KINDS[0]]
+        raise next(iter(failed.values()))
     for run in found:
-        failed.pop(run.kind, None)
+        failed.pop((run.kind, run.precision), None)
     return Rehearsed(tuple(found), steps.libraries, failed)
 
 
@@ -148,7 +175,7 @@ def points_of(
         _moved(recorder, model, together=precision != "bf16")
         given = subject.inputs(model, batch)
         if kind == "train":
-            taken = _trained(recorder, model, given, autocast, optimizers, steps)
+            taken = _trained(recorder, subject, given, autocast, optimizers, steps)
         else:
             taken = _inferred(recorder, model, given, autocast)
     steps.libraries = together(steps.libraries, recorder.libraries)
@@ -173,9 +200,10 @@ def _moved(recorder: Recorder, module: Any, *, together: bool) -> None:
 
 
 def _trained(
-    recorder: Recorder, model: Any, given: Any, autocast: Mode, optimizers: Iterable[Optimizer], steps: Steps
+    recorder: Recorder, subject: Subject, given: Any, autocast: Mode, optimizers: Iterable[Optimizer], steps: Steps
 ) -> _Taken:
     """Write down a step, then one and another of each optimizer, and the step between these two."""
+    model = subject.model
 
     def step(kept: list[Any]) -> Part:
         part = recorder.begin()
@@ -183,7 +211,7 @@ def _trained(
             parameter.grad = None
         with autocast():
             out = model(*given[0], **given[1])
-            loss = _loss(out)
+            loss = subject.loss(out)
         recorder.backward = True
         loss.backward()
         recorder.backward = False
@@ -269,26 +297,3 @@ def _replayed(parts: Sequence[Part], allocator: Allocator, instead: Mapping[int,
             elif number in blocks:
                 allocator.give(blocks.pop(number))
     return allocator
-
-
-def _plain(out: Any) -> Any:
-    """Give what a class of a user's own holds, and a dictionary of any class."""
-    if isinstance(out, Mapping):
-        return dict(out)
-    return vars(out) if is_dataclass(out) else out
-
-
-def _loss(out: Any) -> Any:
-    """Make a loss of what a model gives out: its own, or that of a classifier for each tensor."""
-    own = out.get("loss") if isinstance(out, Mapping) else getattr(out, "loss", None)
-    leaves = [own] if isinstance(own, torch.Tensor) and not own.dim() else tree_leaves(_plain(out))
-    numbers = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-    if not numbers:
-        raise TypeError(f"the model returned {type(out).__name__} without a tensor that depends on its parameters")
-    return sum(_classified(leaf) if leaf.dim() else leaf for leaf in numbers)
-
-
-def _classified(numbers: torch.Tensor) -> torch.Tensor:
-    """Make ``cross_entropy`` of classes on the last axis; under autocast its logarithms are cast as they are kept."""
-    rows = numbers.log_softmax(-1, dtype=numbers.dtype).reshape(-1, numbers.shape[-1])
-    return functional.nll_loss(rows, rows.new_zeros(len(rows), dtype=torch.long))

@@ -7,7 +7,7 @@ without data, which takes no memory and no GPU.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
@@ -15,11 +15,12 @@ from typing import Any, Final
 from estimator.faketensor import Inputs, fake_mode, fake_model, unseen_values, with_labels, with_sizes
 from estimator.methods.rad import Rad
 from estimator.methods.rad.convolutions import Convolves
-from estimator.rehearsal import line_of, line_of_libraries
+from estimator.rehearsal import PRECISIONS, line_of, line_of_libraries
+from estimator.types import Kind, Precision
 
 # What is rehearsed, in batch sizes that are asked for.
 _BATCHES: Final = (0.5, 1, 4)
-_RUNS: Final = {"train": "training", "infer": "inference"}
+_RUNS: Final[dict[Kind, str]] = {"train": "training", "infer": "inference"}
 _MOST: Final = 200
 
 
@@ -40,7 +41,9 @@ def summary_of(module: Any) -> str:
     return "\n".join(lines)
 
 
-def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
+def table_of(
+    build: Callable[[], Any], inputs: Inputs, batch_size: int, loss: Callable[[Any], Any] | None = None
+) -> str:
     """Run a module on fake tensors and print every call with its output's shape, as torchinfo does.
 
     Below it stands what steps take at half of that batch size, at all of it, and at four times of it
@@ -50,29 +53,46 @@ def table_of(build: Callable[[], Any], inputs: Inputs, batch_size: int) -> str:
         build: makes the module.
         inputs: makes its arguments from the module and a batch size.
         batch_size: the one that the table shows, two at least.
+        loss: makes the loss of what the module gives out; None for its own, or a classifier's for each tensor.
 
     Raises:
         ImportError: torch is not installed, or too old.
-        Exception: what torch raises where the module's code needs the values of its tensors, or takes other inputs.
+        Exception: what torch raises where the module's code needs the values of its tensors, or takes other inputs;
+            what a loss that was given raises.
     """
     with _as_written():
         from estimator.dataset import printers  # noqa: PLC0415
         from estimator.dataset.trace import trace  # noqa: PLC0415
-        from estimator.rehearse import Subject, rehearse  # noqa: PLC0415
+        from estimator.rehearse import Subject, own_or_classifiers, rehearse  # noqa: PLC0415
 
         fake = fake_mode()
         model = fake_model(with_sizes(build, inputs), fake)
         with fake:
             traced = trace(model, lambda batch: inputs(model, batch))
-            labelled = with_labels(model, inputs)
+            labelled = inputs if loss else with_labels(model, inputs)
         table = printers.torchinfo_text(traced, batch_size, depth=printers.ALL_LAYERS)
-        subject = Subject(model, fake, labelled, _convolves())
+        subject = Subject(model, fake, labelled, _convolves(), loss or own_or_classifiers)
         try:
             found = rehearse(subject, [int(batch_size * share) for share in _BATCHES])
         except Exception as error:  # a training step may need what a forward pass in evaluation does not
+            if loss:
+                raise
             return f"{table}not rehearsed, as its code needs values or a GPU: {_first_line(error)}"
-    failed = [f"{_RUNS[kind]} not rehearsed: {_first_line(error)}" for kind, error in found.failed.items()]
-    return table + "\n".join([*map(line_of, found.runs), line_of_libraries(found.libraries), *failed])
+    if loss and not any(run.kind == "train" for run in found.runs):
+        raise next(iter(found.failed.values()))
+    return table + "\n".join([*map(line_of, found.runs), line_of_libraries(found.libraries), *_missing(found.failed)])
+
+
+def _missing(failed: Mapping[tuple[Kind, Precision], Exception]) -> Iterator[str]:
+    """Say what was not rehearsed and why, in one line where that is a kind of run in any precision."""
+    for kind, said in _RUNS.items():
+        whys = {
+            precision: _first_line(failed[kind, precision]) for precision in PRECISIONS if (kind, precision) in failed
+        }
+        if len(whys) == len(PRECISIONS):
+            yield f"{said} not rehearsed: {next(iter(whys.values()))}"
+        else:
+            yield from (f"{said} in {precision} not rehearsed: {why}" for precision, why in whys.items())
 
 
 @cache

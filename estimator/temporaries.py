@@ -135,6 +135,12 @@ def _cast(args: tuple[Any, ...], out: Any) -> Pieces:
     return (int(x.numel() * out.element_size()),)
 
 
+def _back_in_time(args: tuple[Any, ...], out: Any) -> Pieces:
+    """Go through CTC's likelihoods from behind, where the forward pass went through them from before."""
+    del out
+    return (_bytes(args[6]),)
+
+
 def _summed_up(args: tuple[Any, ...], out: Any) -> Pieces:
     return (*_cast(args, out), *_apart(args[0]))
 
@@ -368,6 +374,8 @@ _FIRST: Final[dict[Any, Callable[[tuple[Any, ...]], Pieces]]] = {
     _ATEN.native_batch_norm_backward.default: _norm_backward,
 }
 _KNOWN: Final[dict[Any, Callable[[tuple[Any, ...], Any], Pieces]]] = {
+    _ATEN._ctc_loss_backward.Tensor: _back_in_time,
+    _ATEN._ctc_loss_backward.default: _back_in_time,
     _ATEN._embedding_bag_backward.default: _bag,
     _ATEN._fft_c2c.default: _transformed,
     _ATEN._fft_c2r.default: _transformed,

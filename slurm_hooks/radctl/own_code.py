@@ -36,6 +36,10 @@ _NO_INPUTS = (
     "name a function that takes a batch size and returns what the model takes: a tensor, a tuple of arguments, or a "
     "dict of named ones"
 )
+_NO_LOSS = (
+    "name a function that takes what the model returns and gives back the loss, one number, with targets that it makes "
+    "of zeros on the same device"
+)
 _NO_GPU = "radctl runs this code without a GPU: let it make its tensors on the device of its input or its parameters"
 _RELATIVE = "name the module with its package, from the folder that holds that: package.module:factory"
 _WANTS_GPU = re.compile(r"cuda|nvidia", re.IGNORECASE)
@@ -50,6 +54,7 @@ _ELSEWHERE = ("<", *(f"{folder}{os.sep}" for folder in _NOT_OWN))
 _MOST = 300  # characters of an error that are shown
 
 INPUTS = click.option("--inputs", "fed", metavar="MODULE:FUNCTION", help="Makes what goes into the model's code.")
+LOSS = click.option("--loss", metavar="MODULE:FUNCTION", help="Makes your loss of what the model returns.")
 INPUT_SIZE = click.option("--input-size", metavar="3x224x224", help="Size of one sample, where no summary shows it.")
 SEQ_LEN = click.option("--seq-len", type=Whole(1, 10**8), help="Tokens of one sample.")
 
@@ -151,17 +156,37 @@ def inputs_of(fed: str | None, size: tuple[int, ...] | None, seq_len: int | None
     """Return what makes the model's arguments: the function of MODULE:FUNCTION, or one sample's size."""
     if fed is None:
         return plain_inputs(size, seq_len)
-    found = _factory(fed)
+    return own_inputs(_function(fed, _NO_INPUTS))
+
+
+def loss_of(place: str | None) -> Callable[[Any], Any] | None:
+    """Return what makes the loss of what a model gives out: the function of MODULE:FUNCTION."""
+    if place is None:
+        return None
+    found = _function(place, _NO_LOSS)
+
+    def call(out: Any) -> Any:
+        loss = found(out)
+        if not hasattr(loss, "numel") or loss.numel() != 1:
+            raise click.ClickException(f"{place} returned no single number, but a {type(loss).__name__}; {_NO_LOSS}")
+        return loss
+
+    return call
+
+
+def _function(place: str, cure: str) -> Callable[[Any], Any]:
+    """Return the function of MODULE:FUNCTION; what it raises becomes a message, with this cure."""
+    found = _factory(place)
     if not callable(found):
-        raise click.ClickException(f"{fed} is no function, but a {type(found).__name__}; {_NO_INPUTS}")
+        raise click.ClickException(f"{place} is no function, but a {type(found).__name__}; {cure}")
 
-    def make(batch: int) -> Any:
+    def call(given: Any) -> Any:
         try:
-            return found(batch)
+            return found(given)
         except (Exception, SystemExit) as error:
-            raise _failed(fed, error, _NO_INPUTS) from error
+            raise _failed(place, error, cure) from error
 
-    return own_inputs(make)
+    return call
 
 
 def _failed(place: str, error: BaseException, cure: str = _NO_MODEL) -> click.ClickException:

@@ -9,7 +9,18 @@ import click
 from estimator.faketensor import is_lazy
 from estimator.summarize import summary_of, table_of
 from slurm_hooks.radctl.options import Whole, examples
-from slurm_hooks.radctl.own_code import INPUT_SIZE, INPUTS, NO_TABLE, SEQ_LEN, apart, inputs_of, maker, size_of
+from slurm_hooks.radctl.own_code import (
+    INPUT_SIZE,
+    INPUTS,
+    LOSS,
+    NO_TABLE,
+    SEQ_LEN,
+    apart,
+    inputs_of,
+    loss_of,
+    maker,
+    size_of,
+)
 
 _NO_PRINT = "print(model) of your own program makes a summary too, or torchinfo in it"
 _LAZY = (
@@ -22,15 +33,18 @@ _LAZY = (
     epilog=examples(
         "radctl summarize torchvision.models:resnet50 --input-size 3x224x224 > resnet50.txt",
         "radctl summarize mynet:make_model --seq-len 512 --batch-size 8 > mynet.txt",
-        "radctl summarize mynet:make_model --inputs mynet:make_batch > mynet.txt",
+        "radctl summarize mynet:make_model --inputs mynet:make_batch --loss mynet:make_loss > mynet.txt",
     )
 )
 @click.argument("place", metavar="MODULE:FACTORY")
 @INPUT_SIZE
 @SEQ_LEN
 @INPUTS
-@click.option("--batch-size", type=Whole(2, 10**6), default=32, show_default=True, help="Of the table.")
-def summarize(place: str, *, input_size: str | None, seq_len: int | None, fed: str | None, batch_size: int) -> None:
+@LOSS
+@click.option("--batch-size", type=Whole(2, 10**6), default=32, show_default=True, help="Of the job.")
+def summarize(
+    place: str, *, input_size: str | None, seq_len: int | None, fed: str | None, loss: str | None, batch_size: int
+) -> None:
     """Print a summary of a PyTorch model, for #RAD model=.
 
     MODULE is as in an import: mynet for mynet.py of this directory. FACTORY takes no arguments and returns the model; a
@@ -39,14 +53,22 @@ def summarize(place: str, *, input_size: str | None, seq_len: int | None, fed: s
 
     --inputs names a function, for what takes more than one thing: of a batch size it returns a tensor, a tuple of
     arguments, or a dict of named ones, with labels where the model takes them.
+
+    --loss names a function that takes what the model returns and makes the loss of it, as your loop does, with targets
+    of zeros. Without it the model's own loss is taken, or a classifier's for each thing that it returns.
     """
     size = size_of(input_size)
     said = [each is not None for each in (size, seq_len, fed)]
     if sum(said) > 1:
         raise click.UsageError("give one of --input-size, --seq-len and --inputs: each says all that goes in")
+    if loss is not None and not any(said):
+        raise click.UsageError("--loss is for a table: say what goes in by --input-size, --seq-len or --inputs")
     with apart(place, NO_TABLE if any(said) else _NO_PRINT):
         make = maker(place)
-        text = table_of(make, inputs_of(fed, size, seq_len), batch_size) if any(said) else _printed(place, make())
+        if any(said):
+            text = table_of(make, inputs_of(fed, size, seq_len), batch_size, loss_of(loss))
+        else:
+            text = _printed(place, make())
     click.echo(text)
 
 

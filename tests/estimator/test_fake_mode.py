@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
+from torch.nn import functional
 
 from estimator.fake_mode import Mode
 from estimator.faketensor import own_inputs
@@ -96,3 +97,30 @@ def test_tokens_that_count_decide_how_much_a_model_takes(share: int) -> None:
     outputs = 2 * 4 * (16 * 64 // share) * 5000  # of two inferences
     weights = 4 * (100 * 64 + 65 * 5000)
     assert run.points[1].used_mib == pytest.approx((outputs + weights) / 2**20 + CUBLAS, abs=2)
+
+
+class Reads(nn.Module):  # type: ignore[misc]
+    """Gives out the loss of CTC, as models that hear do; targets lie behind each other, or in rows."""
+
+    def __init__(self, *, in_rows: bool) -> None:
+        super().__init__()
+        self.head, self.in_rows = nn.Linear(64, 32), in_rows
+
+    def forward(self, sound: Any, targets: Any) -> Any:
+        scores = self.head(sound).log_softmax(-1).transpose(0, 1)
+        steps, batch, _ = scores.shape
+        lengths = torch.full((batch,), targets.shape[1])
+        given = targets if self.in_rows else targets.flatten()
+        return functional.ctc_loss(scores, given, torch.full((batch,), steps), lengths, zero_infinity=True)
+
+
+@pytest.mark.parametrize("in_rows", [True, False])
+def test_ctc_keeps_a_likelihood_for_each_place_of_the_targets(in_rows: bool) -> None:
+    def fed(batch: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.ones(batch, 512, 64), torch.ones(batch, 500, dtype=torch.long)
+
+    text = table_of(lambda: Reads(in_rows=in_rows), own_inputs(fed), 16)
+    (run,) = (run for run in parse_summary(text).rehearsals if (run.optimizer, run.precision) == ("sgd", "fp32"))
+    likelihoods = 2 * (2 * 500 + 1)  # in the backward pass from behind, too
+    numbers = 64 + 2 * 32 + likelihoods  # and what comes in, scores and their gradients
+    assert run.points[1].used_mib == pytest.approx(4 * 16 * 512 * numbers / 2**20 + 2 * CUBLAS, rel=0.02)

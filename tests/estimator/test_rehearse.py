@@ -164,7 +164,11 @@ def test_code_that_makes_numbers_in_fp32_is_not_rehearsed_in_bf16() -> None:
             return self.kernel(x.float() + torch.ones(8))
 
     assert {precision for _, precision in sizes(Mixed(), (4, 8))} == {"fp32", "amp"}
-    assert "not rehearsed" not in table_of(Mixed, plain_inputs((4, 8), None), 4)  # trainings and inferences are
+    missing = [line for line in table_of(Mixed, plain_inputs((4, 8), None), 4).splitlines() if "not rehearsed" in line]
+    assert [line.split(": ")[0] for line in missing] == [
+        "training in bf16 not rehearsed",
+        "inference in bf16 not rehearsed",
+    ]
 
 
 def test_of_what_cannot_run_the_first_reason_is_told() -> None:
@@ -697,6 +701,27 @@ def test_own_inputs_are_cast_where_the_model_is() -> None:
         assert one.points[1].used_mib == pytest.approx(other.points[1].used_mib, abs=0.2)
 
 
+def test_a_loss_of_ones_own_is_rehearsed() -> None:
+    """It stands for a classifier's, and for the model's own."""
+
+    def heavy(out: torch.Tensor) -> torch.Tensor:
+        return (out.sin() * out.cos() * out.exp()).mean()
+
+    def used(loss: Callable[[Any], Any] | None) -> dict[str, float]:
+        runs = parse_summary(table_of(lambda: nn.Linear(8, 1024), plain_inputs((8,), None), 1024, loss)).rehearsals
+        return {run.kind: run.points[1].used_mib for run in runs if run.optimizer in ("sgd", None)}
+
+    own, classifiers = used(heavy), used(None)
+    out = 2.0  # MiB in bf16, the last that was rehearsed
+    assert own["train"] - classifiers["train"] == pytest.approx(2 * out, abs=0.2)
+    assert own["infer"] == classifiers["infer"]
+
+
+def test_what_a_loss_of_ones_own_raises_is_said() -> None:
+    with pytest.raises(RuntimeError, match="scalar"):
+        table_of(lambda: Gate(3), plain_inputs((256,), None), 4, lambda out: out)
+
+
 def test_a_table_shows_all_layers_with_the_rehearsal_below() -> None:
     text = table_of(lambda: nn.Sequential(Gate(3), nn.Sequential(nn.ReLU())), plain_inputs((7, 256), None), 8)
     summary = parse_summary(text)
@@ -875,6 +900,10 @@ def alone(batch):
 def net():
     return nn.Sequential(nn.Linear(8, 4))
 number = 3
+def summed(out):
+    return out["logits"].repeat(1, 40_000).exp().sum()
+def whole(out):
+    return out
 """
 
 
@@ -889,6 +918,16 @@ def test_a_function_of_ones_own_makes_what_goes_in(tmp_path: Path, monkeypatch: 
     assert ordered == named
     assert "not rehearsed" not in labelled
     assert "[8, 12, 16]" in labelled
+    summed = runner.invoke(cli, [*options, "--inputs", "both:named", "--loss", "both:summed"]).stdout
+    assert "Rehearsed inference fp32" in summed
+    assert summed != named
+    whole = runner.invoke(cli, [*options, "--inputs", "both:named", "--loss", "both:whole"])
+    assert (whole.exit_code, whole.stdout) == (2, "")
+    assert whole.stderr.startswith("radctl: both:whole returned no single number, but a dict; name a function that")
+    strange = runner.invoke(cli, [*options, "--inputs", "both:named", "--loss", "both:number"])
+    assert "both:number is no function, but a int; name a function that takes what the model returns" in strange.stderr
+    asked = runner.invoke(cli, ["summarize", "both:net", "--loss", "both:summed"])
+    assert "--loss is for a table: say what goes in by" in asked.stderr
     one = runner.invoke(cli, ["summarize", "both:net", "--inputs", "both:alone"])
     assert one.stdout == runner.invoke(cli, ["summarize", "both:net", "--input-size", "8"]).stdout
     fed = ["estimate", "-", "--method", "faketensor", "--inputs", "both:named", "--batch-size", "8", "--model"]
