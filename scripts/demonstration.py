@@ -6,6 +6,8 @@ Touches a development cluster of its own (scripts/devcluster) and what that one 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import shutil
 import sys
 import textwrap
 import time
@@ -15,6 +17,7 @@ from pathlib import Path
 
 from scripts.demo_data import bert_base, resnet50
 from scripts.devcluster import Cluster, ClusterError, Layout, Rad, free_base_port, processes
+from scripts.devcluster.ending import status
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 DIRECTORY = Path("/tmp/rad-demo")  # noqa: S108  (a folder of root's, made with mode 0755)
@@ -125,16 +128,16 @@ def find_gpus(most: int | None = GPUS) -> Gpus:
     """GPUs that NVML finds, up to a number of them, else stand-ins."""
     try:
         import pynvml  # noqa: PLC0415  (not there before the virtual environment is)
-
+    except ImportError:
+        return Gpus((), STAND_IN_MODEL, STAND_IN_MEMORY_MIB)
+    try:
         pynvml.nvmlInit()
         count = pynvml.nvmlDeviceGetCount()
         handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(count if most is None else min(most, count))]
         devices = tuple(f"/dev/nvidia{pynvml.nvmlDeviceGetMinorNumber(handle)}" for handle in handles)
         memory = min(int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) for handle in handles) // 2**20
         name = str(pynvml.nvmlDeviceGetName(handles[0])).lower().replace("nvidia ", "").replace(" ", "-")
-    except (ImportError, ValueError, IndexError):
-        return Gpus((), STAND_IN_MODEL, STAND_IN_MEMORY_MIB)
-    except pynvml.NVMLError:
+    except (pynvml.NVMLError, ValueError, IndexError):
         return Gpus((), STAND_IN_MODEL, STAND_IN_MEMORY_MIB)
     return Gpus(devices, name, memory)
 
@@ -146,7 +149,8 @@ class Show:
         self.begin = time.monotonic()
         self.python = python
         self.gpus = find_gpus()
-        DIRECTORY.mkdir(mode=0o755, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            DIRECTORY.mkdir(mode=0o755)
         layout = Layout.load(DIRECTORY)
         if layout is None or not processes.members(DIRECTORY):
             layout = Layout(
@@ -167,7 +171,7 @@ class Show:
 
     def title(self, text: str) -> None:
         """The heading of a step."""
-        bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() else ("", "")
+        bold, plain = ("\033[1m", "\033[0m") if sys.stdout is not None and sys.stdout.isatty() else ("", "")
         print(f"\n{bold}== {text}{plain}", flush=True)
 
     def command(self, *argv: str) -> None:
@@ -279,18 +283,29 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/demo", description="RAD on a one-machine cluster, step by step.")
     parser.add_argument("--down", action="store_true", help="end the demonstration's cluster and remove its files")
     args = parser.parse_args(arguments)
-    try:
-        if args.down:
-            layout = Layout.load(DIRECTORY)
-            if layout is None:
-                print("the demonstration does not run")
-            else:
-                Cluster(layout, say=print).destroy()
-            return 0
-        Show(Path(sys.executable)).run()
-    except ClusterError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return status(end if args.down else show, "scripts/demo --down ends what runs")
+
+
+def show() -> int:
+    """All of it; returns the exit status."""
+    Show(Path(sys.executable)).run()
+    return 0
+
+
+def end() -> int:
+    """End what runs of the demonstration, and remove its folder; returns the exit status."""
+    layout = Layout.load(DIRECTORY)
+    if layout is not None:
+        Cluster(layout, say=print).destroy()
+        return 0
+    # What a set-up that was broken off left, or a cluster whose folder somebody removed.
+    left = processes.members(DIRECTORY)
+    if not left and not DIRECTORY.exists():
+        print("the demonstration does not run")
+        return 0
+    processes.stop(DIRECTORY, left)
+    shutil.rmtree(DIRECTORY, ignore_errors=True)
+    print("what was left of the demonstration is gone")
     return 0
 
 

@@ -27,6 +27,17 @@ not_installed() {
     done
 }
 
+# Run a command while packages start no services, also where it is interrupted: else none would ever start here again.
+without_services() (
+    policy=${policy:-/usr/sbin/policy-rc.d}
+    if [ ! -e "$policy" ]; then
+        trap 'rm -f "$policy"' EXIT
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod 755 "$policy"
+    fi
+    "$@"
+)
+
 # Install what is missing. The packages' own services stay off: the clusters of scripts/ bring their own.
 install_packages() {
     local missing wanted package
@@ -43,16 +54,9 @@ install_packages() {
     done
     [ ${#missing[@]} -gt 0 ] || return 0
     say "installing from Debian: ${missing[*]}"
-    local policy=/usr/sbin/policy-rc.d made=
-    if [ ! -e "$policy" ]; then
-        printf '#!/bin/sh\nexit 101\n' >"$policy"
-        chmod 755 "$policy"
-        made=1
-    fi
     local status=0
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    without_services env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         -o Dpkg::Use-Pty=0 "${missing[@]}" </dev/null >/dev/null || status=$?
-    [ -z "$made" ] || rm -f "$policy"
     [ "$status" = 0 ] || fail "apt-get could not install ${missing[*]}"
 }
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scripts.devcluster import processes
-from scripts.devcluster.cluster import Cluster, ClusterError
+from scripts.devcluster.cluster import Cluster
+from scripts.devcluster.ending import status
 from scripts.devcluster.ground import USERS
 from scripts.devcluster.layout import Layout, Rad, free_base_port
 from slurm_hooks import config as configuration
@@ -36,11 +37,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter for RAD (%(default)s)")
     parser.add_argument("--user", choices=USERS, default="alice", help="whose shell (%(default)s)")
     args = parser.parse_args(arguments)
-    try:
-        return _run(args)
-    except ClusterError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return status(lambda: _run(args), f"scripts/dev-cluster down{_dir(args.dir)} ends what runs")
+
+
+def _dir(directory: Path) -> str:
+    return "" if directory == DEFAULT_DIRECTORY else f" --dir {directory}"
 
 
 def _run(args: argparse.Namespace) -> int:

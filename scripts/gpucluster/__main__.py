@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from scripts.devcluster import ClusterError
+from scripts.devcluster.ending import status
 from scripts.gpucluster import machine, packages
 from scripts.gpucluster.machine import Machine
 from scripts.gpucluster.stage import ALICE, BOB
@@ -46,20 +46,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def say(line: str) -> None:
         print(f"{time.monotonic() - begin:6.1f} s  {line}", flush=True)
 
-    try:
-        if args.command == "fetch":
-            files = packages.fetch(args.packages)
-            say(f"{len(files)} package files, {sum(f.stat().st_size for f in files) / 2**20:.1f} MiB: {args.packages}")
-        elif args.command == "down":
-            machine.down(say)
-        elif args.command == "up":
-            made = machine.up(say, args.users, args.packages, args.stand_ins, args.mps_control)
-            say(f"export SLURM_CONF={made.cluster.layout.slurm_conf}")
-        else:
-            return run(args, say, begin)
-    except (ClusterError, packages.PackageError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return status(lambda: _do(args, say, begin), "scripts/gpu-cluster down ends what runs")
+
+
+def _do(args: argparse.Namespace, say: Any, begin: float) -> int:
+    if args.command == "run":
+        return run(args, say, begin)
+    if args.command == "fetch":
+        files = packages.fetch(args.packages)
+        say(f"{len(files)} package files, {sum(f.stat().st_size for f in files) / 2**20:.1f} MiB: {args.packages}")
+    elif args.command == "down":
+        machine.down(say)
+    else:
+        made = machine.up(say, args.users, args.packages, args.stand_ins, args.mps_control)
+        say(f"export SLURM_CONF={made.cluster.layout.slurm_conf}")
     return 0
 
 

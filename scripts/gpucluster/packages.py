@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from scripts.devcluster import ClusterError
+
 PACKAGES = (
     "slurm-wlm",
     "slurmctld",
@@ -41,7 +43,7 @@ DRIVER_FOLDERS = (Path("/usr/local/nvidia"), Path("/usr/lib/nvidia"), Path("/opt
 DRIVER_PROGRAMS = ("nvidia-smi", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server")
 
 
-class PackageError(RuntimeError):
+class PackageError(ClusterError):
     """Package files that cannot be fetched or unpacked; the message says what to do."""
 
 

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from estimator.parsers import parse_summary
 from scripts import demonstration
 from scripts.demo_data import bert_base, resnet50
+from scripts.devcluster import ending, processes
+from scripts.devcluster.layout import MARKER, ClusterError
+from scripts.devcluster.processes import wait_for
 from slurm_hooks.directives import DirectiveError, parse_script
 from slurm_hooks.node.evidence import of_memory
+
+
+def _raise(error: BaseException) -> Callable[[], int]:
+    def command() -> int:
+        raise error
+
+    return command
+
 
 TRAIN = Path(demonstration.__file__).with_name("demo_data") / "train.py"
 
@@ -63,3 +77,88 @@ def test_the_stand_in_says_that_it_is_one_and_dies_as_pytorch_would(run: str, co
     assert done.returncode == code
     assert b"stand-in" in done.stdout
     assert bool(of_memory(done.stdout)) == dies
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        (lambda: 0, 0, ""),
+        (_raise(ClusterError("no port is free")), 1, "error: no port is free\n"),
+        (_raise(KeyboardInterrupt()), 130, "\ninterrupted: end it so\n"),
+    ],
+    ids=["well", "error", "Ctrl-C"],
+)
+def test_a_command_ends_with_a_line_and_its_status(
+    command: Callable[[], int], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ending.status(command, "end it so") == code
+    assert capsys.readouterr().err == said
+
+
+def test_a_command_whose_reader_has_gone_says_what_to_do() -> None:
+    told = "from scripts.devcluster.ending import status; import sys; sys.exit(status(lambda: print('x' * 9999), 'so'))"
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-c", told], stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "nobody reads any more: so\n")
+
+
+def test_without_a_standard_output_titles_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)  # as Python has it where the file is closed
+    demonstration.Show.title(demonstration.Show.__new__(demonstration.Show), "a step")
+
+
+def test_ctrl_c_while_nvml_is_imported_is_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(name: str, *rest: Any) -> Any:
+        if name == "pynvml":
+            raise KeyboardInterrupt
+        return imported(name, *rest)
+
+    imported = builtins.__import__
+    monkeypatch.setattr(builtins, "__import__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        demonstration.find_gpus()
+
+
+def test_down_ends_what_a_set_up_left_that_was_broken_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "demo"
+    monkeypatch.setattr(demonstration, "DIRECTORY", folder)
+    assert demonstration.main(["--down"]) == 0
+    assert "does not run" in capsys.readouterr().out
+    folder.mkdir(mode=0o755)
+    (folder / "site.toml").touch()
+    with subprocess.Popen(["sleep", "60"], env={MARKER: str(folder)}) as daemon:
+        wait_for("it is a member", lambda: daemon.pid in processes.members(folder), 10)
+        assert demonstration.main(["--down"]) == 0
+        assert daemon.wait(10) != 0
+    assert not folder.exists()
+
+
+def test_what_is_no_folder_of_ours_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "demo").touch()
+    monkeypatch.setattr(demonstration, "DIRECTORY", tmp_path / "demo")
+    for arguments in ([], ["--down"]):
+        assert demonstration.main(arguments) == 1
+        assert "remove it, or choose another" in capsys.readouterr().err
+    assert (tmp_path / "demo").is_file()
+
+
+@pytest.mark.parametrize("command", ["kill -INT 0; sleep 60", "kill -TERM 0; sleep 60", "exit 3", "true"])
+@pytest.mark.parametrize("there", [False, True])
+def test_packages_may_start_services_again_however_an_installation_ends(
+    tmp_path: Path, command: str, there: bool
+) -> None:
+    policy = tmp_path / "policy-rc.d"
+    if there:
+        policy.write_text("the site's own")
+    command = f"cp {policy} {tmp_path}/seen; {command}"
+    script = f". {TRAIN.parents[1]}/lib.sh; policy={policy}; without_services bash -c '{command}'"
+    subprocess.run(["bash", "-c", script], start_new_session=True, timeout=30, check=False)
+    assert (tmp_path / "seen").read_text() == ("the site's own" if there else "#!/bin/sh\nexit 101\n")
+    assert policy.exists() == there
+    assert not there or policy.read_text() == "the site's own"
