@@ -1,6 +1,7 @@
 # What scripts/test and scripts/demo share: progress lines, Debian's packages, the virtual environment. Sourced by bash.
 
 begun=$SECONDS
+umask 022 # ordinary users run what is installed, and work in clusters' folders: root's own umask may be stricter
 
 say() {
     printf '\n[%4d s] %s\n' "$((SECONDS - begun))" "$*"

@@ -162,3 +162,16 @@ def test_packages_may_start_services_again_however_an_installation_ends(
     assert (tmp_path / "seen").read_text() == ("the site's own" if there else "#!/bin/sh\nexit 101\n")
     assert policy.exists() == there
     assert not there or policy.read_text() == "the site's own"
+
+
+@pytest.mark.parametrize("name", ["lib.sh", "dev-cluster", "gpu-cluster"])
+def test_what_root_makes_users_can_run(tmp_path: Path, name: str) -> None:
+    """Also where root's own umask lets nobody else read what it makes."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(TRAIN.parents[1] / name, tmp_path / "scripts")
+    (tmp_path / "python3").write_text("#!/bin/sh\numask\n")
+    (tmp_path / "python3").chmod(0o755)
+    run = f"umask 077; . {tmp_path}/scripts/{name}; umask"
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "RAD_GPU_PYTHON": f"{tmp_path}/python3"}
+    script = ["bash", "-c", run, f"{tmp_path}/scripts/{name}"]
+    assert subprocess.run(script, env=env, capture_output=True, text=True, check=True).stdout == "0022\n"
