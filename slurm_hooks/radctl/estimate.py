@@ -21,6 +21,7 @@ from estimator.types import (
     PRECISIONS,
     Estimate,
     Kind,
+    Method,
     ModelSummary,
     Optimizer,
     Precision,
@@ -28,8 +29,8 @@ from estimator.types import (
 )
 from slurm_hooks.amounts import gib
 from slurm_hooks.radctl.groups import evaluate
-from slurm_hooks.radctl.main import say
-from slurm_hooks.radctl.options import FOLDER, JSON, THERE, Whole, examples
+from slurm_hooks.radctl.main import Site, say
+from slurm_hooks.radctl.options import JSON, THERE, Whole, examples
 from slurm_hooks.radctl.own_code import INPUT_SIZE, INPUTS, NO_TABLE, SEQ_LEN, apart, inputs_of, maker, size_of
 
 _SHOWN = ("expected_mib", "upper_mib", "method", "family", "fingerprint", "reasons")  # of an estimate, as JSON
@@ -38,7 +39,7 @@ METHOD = click.option(
     "--method", type=click.Choice(METHODS), default=DEFAULT, show_default=True, help="What estimates."
 )
 MODELS_DIR = click.option(
-    "--models-dir", type=FOLDER, help="Folder of learned models [default: those that come with RAD]."
+    "--models-dir", type=THERE, help="Folder of your own models [default: where radd looks, as rad.toml says]."
 )
 
 
@@ -74,7 +75,9 @@ MODELS_DIR = click.option(
 @METHOD
 @MODELS_DIR
 @JSON
+@click.pass_obj
 def estimate(
+    site: Site,
     *,
     summary: Path,
     code: str | None,
@@ -111,7 +114,10 @@ def estimate(
         gpu,
         input_size=size_of(input_size),
     )
-    found = _load(method, models_dir).predict(parsed, workload) if code is None else _run(code, fed, parsed, workload)
+    if code is None:
+        found = _load(site, method, models_dir).predict(parsed, workload)
+    else:
+        found = _run(code, fed, parsed, workload)
     if as_json:
         click.echo(json.dumps({name: getattr(found, name) for name in _SHOWN}))
         return
@@ -142,9 +148,9 @@ def _run(code: str, fed: str | None, parsed: ModelSummary, workload: Workload) -
         return model.predict(parsed, workload)
 
 
-def _load(method: str, models_dir: Path | None) -> Any:
+def _load(site: Site, method: str, models_dir: Path | None) -> Method:
     try:
-        return load_method(method, models_dir)
+        return load_method(method, models_dir or Path(site.load().estimator.models_dir))
     except ImportError as error:
         raise click.ClickException(str(error)) from None
 
@@ -180,9 +186,10 @@ def score_json(method: str, score: Score) -> dict[str, Any]:
 @METHOD
 @MODELS_DIR
 @JSON
-def evaluate_memory(*, cases: Path, method: str, models_dir: Path | None, as_json: bool) -> None:
+@click.pass_obj
+def evaluate_memory(site: Site, *, cases: Path, method: str, models_dir: Path | None, as_json: bool) -> None:
     """Compare estimates with measured memory."""
-    score = evaluate_cases(read_cases(cases), _load(method, models_dir))
+    score = evaluate_cases(read_cases(cases), _load(site, method, models_dir))
     if as_json:
         click.echo(json.dumps(score_json(method, score)))
         return

@@ -15,7 +15,7 @@ from estimator.methods.rad.fit.judge import Held
 from estimator.methods.rad.fit.reached import LeftOut, Reached
 from estimator.methods.rad.known import KNOWLEDGE, LEVELS, tabulate
 from estimator.methods.rad.retrain import Retrained
-from estimator.store import Store
+from estimator.store import SHIPPED, Store
 from estimator.types import KINDS, LIBRARIES
 from slurm_hooks.radctl.main import cli
 
@@ -188,6 +188,15 @@ def test_a_sites_own_models_lie_where_its_configuration_says(tmp_path: Path, mon
     assert seen == [models, models]
     Store(models, "rad").install(MODEL, {"note": "own"})
     assert f"* rad 1  own  ({models})" in run("models", "list").output
+    folder = cases(tmp_path)
+    for asked in (
+        ("estimate", str(folder / "net.txt"), "--batch-size", "64"),
+        ("evaluate", "memory", "--cases", folder),
+    ):
+        said, own, shipped = (
+            run(*asked, "--json", *more).stdout for more in ((), ("--models-dir", models), ("--models-dir", SHIPPED))
+        )
+        assert said == own != shipped
     assert run("models", "rollback").exit_code == 0
     assert Store(models, "rad").current is None
 
