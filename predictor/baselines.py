@@ -82,7 +82,7 @@ class NeuralNetwork:
 
 
 class AutoMl:
-    """FLAML's AutoML on KACE's features, within a time budget; an extra that must be installed.
+    """FLAML's AutoML on KACE's features, within a time budget; FLAML must be installed.
 
     Args:
         budget_s: time to search, in seconds.
@@ -100,7 +100,7 @@ class AutoMl:
         try:
             from flaml.automl import AutoML  # noqa: PLC0415 - an extra
         except ImportError as error:
-            raise ProfileError(f"automl needs an extra ({error}): pip install 'rad-slurm[automl]'") from error
+            raise ProfileError(f"automl needs more ({error}): in RAD's checkout: pip install '.[automl]'") from error
         target = np.array([row.throughput_sum for row in colocations])
         self._model = AutoML()
         self._model.fit(

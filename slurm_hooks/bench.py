@@ -15,7 +15,7 @@ from pathlib import Path
 
 from estimator.layer import Layer
 from estimator.parsers import parse_summary
-from estimator.types import Workload
+from estimator.types import ModelSummary, SummaryError, Workload
 from predictor.types import KernelMetrics, Profile, WeightsError
 from predictor.weights import load_predictor
 from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
@@ -162,12 +162,20 @@ def decide(
         config.defaults, mode="enforce", method="mps", gpu_model=config.defaults.gpu_model or "h200"
     )
     site = dataclasses.replace(config, partitions={PARTITION: part})
+    layers = {name: _count(_read(name, text).root) for name, text in summaries.items()}
     rows = []
     for name, text in summaries.items():
         decided, estimated, parsed = _times(text, load, site, repeat, _cluster(nodes, gpus))
         stages = (_at(times, share) for times in (decided, estimated, parsed) for share in (0.50, 0.99))
-        rows.append(Row(name, _count(parse_summary(text).root), *stages))
+        rows.append(Row(name, layers[name], *stages))
     return rows
+
+
+def _read(name: str, text: str) -> ModelSummary:
+    try:
+        return parse_summary(text)
+    except SummaryError as error:
+        raise SummaryError(f"{name}: {error}") from error
 
 
 def _times(

@@ -29,7 +29,7 @@ def load_method(name: str, models_dir: Path | None = None) -> Method:
 
     Raises:
         ValueError: no method has this name.
-        ImportError: the method needs a package that is not installed; the message names the extra.
+        ImportError: the method needs a package that is not installed; the message names it.
         OSError: the folder holds no model of this method.
     """
     place = _PLACES.get(name)
@@ -40,7 +40,7 @@ def load_method(name: str, models_dir: Path | None = None) -> Method:
         made = getattr(import_module(module), class_)
     except ImportError as error:
         raise ImportError(
-            f"the method {name} cannot be loaded ({error}): install the extra that it needs, rad-slurm[torch]"
+            f"the method {name} cannot be loaded ({error}): it needs torch: pip install 'torch>=2.6'"
         ) from error
     load = getattr(made, "load", None)
     return cast("Method", made() if load is None else load(models_dir))

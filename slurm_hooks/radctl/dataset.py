@@ -80,12 +80,12 @@ def collect(
 ) -> None:
     """Measure the configurations of FILE on this machine's GPU.
 
-    That needs the torch extra.
+    That needs torch.
     """
     try:
         import torch  # noqa: PLC0415
     except ImportError:
-        raise click.ClickException("measuring needs torch: pip install 'rad-slurm[torch]'") from None
+        raise click.ClickException("measuring needs torch: pip install 'torch>=2.6'") from None
     if seconds and workers > 1:
         raise click.UsageError("counters need a quiet GPU: give --workers 1 with --seconds")
     specs = [_spec(file, number, item) for number, item in enumerate(read_jsonl(file), 1)]
@@ -126,11 +126,13 @@ def pack(raw: Path, into: Path, meta: Path) -> None:
 @dataset.command()
 @click.option("--raw", type=THERE, help="Folder of a running or broken off collection instead of the packed rows.")
 @click.option("--data", type=FOLDER, help="Folder of a packed data set [default: what comes with RAD].")
-@click.option("--plot", type=NEW_FILE, help="Draw the coverage (figures extra).")
+@click.option("--plot", type=NEW_FILE, help="Draw the coverage, with matplotlib.")
 @JSON
 def status(raw: Path | None, data: Path | None, plot: Path | None, as_json: bool) -> None:
     """Say what was measured and what it covers."""
     at_most_one(raw=raw is not None, data=data is not None)
+    if raw is not None and not (raw / ROWS).exists():
+        raise click.ClickException(f"{raw} holds no {ROWS}: name the folder that `radctl dataset collect --into` had")
     rows = coverage.raw_rows(raw / ROWS) if raw else list(store.load(data or store.DEFAULT).rows)
     table = coverage.table(rows)
     if as_json:
@@ -141,7 +143,7 @@ def status(raw: Path | None, data: Path | None, plot: Path | None, as_json: bool
         try:
             coverage.plot(rows, plot)
         except ImportError:
-            raise click.ClickException("a plot needs matplotlib: pip install 'rad-slurm[figures]'") from None
+            raise click.ClickException("a plot needs matplotlib: pip install 'matplotlib>=3.7'") from None
         except ValueError as error:  # no format of matplotlib's
             raise click.ClickException(f"{plot}: {error}") from None
 

@@ -7,6 +7,7 @@ a test holds it against the modules. To add a command, give its module a list ``
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import io
 import os
@@ -128,6 +129,15 @@ class LazyGroup(click.Group):
             for command in importlib.import_module(f"slurm_hooks.radctl.{module}").COMMANDS:
                 found = command if command.name == cmd_name else found
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; the nearest one is named where there is none of that name."""
+        near = difflib.get_close_matches(args[0], self.table, n=1, cutoff=0.5)
+        if near and args[0] not in self.table:
+            raise click.UsageError(f"no such command {args[0]!r}: did you mean {near[0]!r}?", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands' part of the help from the table, without importing them."""

@@ -39,7 +39,7 @@ from slurm_hooks.slurm.accounting import SlurmAccounting
 @CSV
 @click.pass_obj
 def evaluate_placement(site: Site, *, since: str, until: str, min_seconds: int, as_json: bool, as_csv: bool) -> None:
-    """Compare predicted with measured progress of jobs that shared."""
+    """Compare predicted with measured progress of jobs."""
     at_most_one(json=as_json, csv=as_csv)
     first, last = span(since, until, int(time.time()))
     least = site.load().predictor.min_progress

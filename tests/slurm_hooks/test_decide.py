@@ -470,6 +470,13 @@ def test_bench(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [method["memory_mib"] for method in made["methods"]] == [42.0, 42.0]
 
 
+def test_bench_quotes_the_summary_that_it_cannot_read(job: Path) -> None:
+    (job.parent / "code.txt").write_text("import torch\n")
+    done = _radctl("bench", "decide", "net.txt", "code.txt", "--repeat", "10")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("radctl: code.txt: summary line 1: 'import torch': no model summary starts here")
+
+
 def test_bench_decides_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[str] = []
     real = Service.answer

@@ -95,6 +95,10 @@ def test_status_of_a_running_collection_and_its_plot(tmp_path: Path) -> None:
     assert "plot.doc: Format 'doc' is not supported" in other.output
     (tmp_path / ROWS).write_text("", "utf-8")  # it has just begun
     assert run("status", "--raw", tmp_path, "--plot", tmp_path / "none.svg").exit_code == 0
+    (tmp_path / ROWS).unlink()
+    wrong = run("status", "--raw", tmp_path)
+    assert (wrong.exit_code, wrong.stdout) == (1, "")
+    assert f"holds no {ROWS}: name the folder" in wrong.stderr
     both = run("status", "--raw", tmp_path, "--data", tmp_path)
     assert both.exit_code == 2
     assert "--raw and --data exclude each other" in both.output

@@ -96,7 +96,9 @@ def test_every_program_tells_its_options(program: click.Command) -> None:
 def test_unknown_command() -> None:
     result = CliRunner().invoke(main.cli, ["reprot"])
     assert result.exit_code == 2
-    assert "reprot" in result.stderr
+    assert "no such command 'reprot': did you mean 'report'?" in result.stderr
+    assert "'xyzzy'" in CliRunner().invoke(main.cli, ["xyzzy"]).stderr
+    assert "-x" in CliRunner().invoke(main.cli, ["-x"]).stderr
 
 
 @pytest.mark.parametrize(
