@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shlex
 import shutil
 import sys
 import textwrap
@@ -82,7 +83,7 @@ def jobs(python: str, memory_mib: int) -> tuple[Job, ...]:
     one_gpu = "#SBATCH --gres=gpu:1"
 
     def run(name: str, gib: int, seconds: int = SECONDS) -> str:
-        return f"{python} {PAYLOAD} {name} {seconds} {gib}"
+        return f"{shlex.quote(python)} {PAYLOAD} {name} {seconds} {gib}"
 
     return (
         Job(

@@ -44,6 +44,16 @@ def test_one_script_is_wrong_on_purpose_and_one_has_no_directive() -> None:
     assert said == {**right, "plain": "none", "misspelt": "wrong"}
 
 
+def test_scripts_run_from_a_checkout_whose_path_has_blanks(tmp_path: Path) -> None:
+    python = tmp_path / "my rad" / "python"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\necho $2\n")
+    python.chmod(0o755)
+    for job in demonstration.jobs(str(python), 143771):
+        done = subprocess.run(["bash", "-c", job.script()], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, f"{job.name}\n")
+
+
 def test_the_summaries_have_the_published_sizes() -> None:
     assert parse_summary(resnet50()).total_params == 25_557_032
     assert parse_summary(bert_base()).total_params == pytest.approx(110e6, rel=0.25)
