@@ -48,7 +48,7 @@ class Side:
     Attributes:
         job: its id.
         neighbours: ids of the jobs that it was predicted beside.
-        policy: placement policy that put the newcomer there.
+        placement: what put the newcomer there.
         predicted: progress relative to running alone, 0 to 1.
         measured: what it made, at most 1, or None.
         why: why it could not be measured, or the empty string.
@@ -56,7 +56,7 @@ class Side:
 
     job: int
     neighbours: tuple[int, ...]
-    policy: str
+    placement: str
     predicted: float
     measured: float | None = None
     why: str = ""
@@ -64,10 +64,10 @@ class Side:
 
 @dataclass(frozen=True)
 class Row:
-    """One policy's numbers.
+    """One placement's numbers.
 
     Attributes:
-        policy: its name.
+        placement: its name.
         placed: jobs placed beside others with a prediction.
         sides: jobs predicted for, newcomers and residents.
         under: sides predicted under the least progress that the site wants.
@@ -79,7 +79,7 @@ class Row:
         measured_under: of these, sides that were under it.
     """
 
-    policy: str
+    placement: str
     placed: int
     sides: int
     under: int
@@ -123,7 +123,7 @@ class Check:
     Attributes:
         since, until: Unix times in seconds.
         min_progress: least progress that the site wants of each job.
-        rows: one for each policy, sorted by name.
+        rows: one for each placement, sorted by name.
         total: all policies together.
         bins: calibration, lowest first; empty ones are left out.
         not_compared: sides by why they could not be compared.
@@ -179,9 +179,9 @@ def check(jobs: Sequence[Job], since: int, until: int, min_progress: float, min_
     known = {job.last.job_id: job for job in jobs}
     placed = [job for job in jobs if job.is_shared and job.record is not None and job.record.progress is not None]
     sides = [side for job in placed for side in _sides(job, known, yard)]
-    policies = sorted({side.policy for side in sides})
+    placements = sorted({side.placement for side in sides})
     count = Counter(job.record.policy for job in placed if job.record is not None)
-    rows = tuple(_row(p, count[p], [side for side in sides if side.policy == p], min_progress) for p in policies)
+    rows = tuple(_row(p, count[p], [side for side in sides if side.placement == p], min_progress) for p in placements)
     return Check(
         since=since,
         until=until,
@@ -346,10 +346,10 @@ def _meets(stay: _Stay, others: Sequence[_Stay]) -> bool:
     return any(other.begin < stay.end and other.end > stay.begin for other in others)
 
 
-def _row(policy: str, placed: int, sides: Sequence[Side], min_progress: float) -> Row:
+def _row(placement: str, placed: int, sides: Sequence[Side], min_progress: float) -> Row:
     pairs = _compared(sides)
     return Row(
-        policy=policy,
+        placement=placement,
         placed=placed,
         sides=len(sides),
         under=sum(side.predicted < min_progress for side in sides),

@@ -59,7 +59,7 @@ def _tell(made: Check) -> None:
     if not made.sides:
         click.echo("no job was placed beside others with a prediction in that time")
         return
-    _line("policy", "placed", "sides", "under", "compared", "said", "made", "error", "bias", "were under")
+    _line("placement", "placed", "sides", "under", "compared", "said", "made", "error", "bias", "were under")
     for row in (*made.rows, made.total):
         _line(*_cells(row))
     if made.bins:
@@ -77,8 +77,8 @@ def _tell(made: Check) -> None:
 
 def _cells(row: Row) -> tuple[str, ...]:
     means = (row.predicted, row.measured, row.error, row.bias)
-    # Of a control character in a policy's name nothing is left: records are text that others can write.
-    name = printable(row.policy[:9]) or "-"
+    # Of a control character in a placement's name nothing is left: records are text that others can write.
+    name = printable(row.placement[:9]) or "-"
     counts = (row.placed, row.sides, row.under, row.compared)
     return (name, *map(str, counts), *map(_two, means), str(row.measured_under))
 
@@ -90,7 +90,7 @@ def _two(value: float | None) -> str:
 def _line(name: str, *cells: object) -> None:
     widths = (6, 6, 6, 9, 6, 6, 6, 6, 11)
     columns = "".join(f"{cell!s:>{width}}" for cell, width in zip(cells, widths, strict=False))
-    click.echo(f"{name:<9}{columns}".rstrip())
+    click.echo(f"{name:<10}{columns}".rstrip())
 
 
 COMMANDS: list[click.Command] = [evaluate]

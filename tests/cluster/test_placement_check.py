@@ -35,7 +35,7 @@ def test_a_job_beside_another_is_compared_with_its_run_alone(cluster: Cluster) -
     cluster.wait_for("slurmdbd has the end", outcome_of(cluster, job), 120)
     sides = checked(cluster)
     side = sides[job]
-    assert (side["neighbours"], side["policy"], side["predicted"]) == ([resident], "mug", record.progress)
+    assert (side["neighbours"], side["placement"], side["predicted"]) == ([resident], "mug", record.progress)
     # Both runs took as long; where starting one took a second more, that is as if it had done other work.
     assert side["measured"] or side["why"].startswith("was faster than alone")
     assert sides[resident]["measured"] is None

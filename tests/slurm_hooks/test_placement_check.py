@@ -77,7 +77,7 @@ def test_both_sides_of_a_pair() -> None:
     # Job 2: 1000 s of work took 2000 s. Job 1: of 2300 s it was alone in 300; 1000 s of work took the other 2000.
     assert made.sides == (Side(2, (1,), "magm", 0.8, 0.5), Side(1, (2,), "magm", 0.7, 0.5))
     (row,) = made.rows
-    assert (row.policy, row.placed, row.sides, row.compared) == ("magm", 1, 2, 2)
+    assert (row.placement, row.placed, row.sides, row.compared) == ("magm", 1, 2, 2)
     assert (row.predicted, row.measured, row.error, row.bias) == (0.75, 0.5, 0.25, 0.25)
     assert (row.under, row.compared_under, row.measured_under) == (0, 0, 0)
     assert not made.not_compared
@@ -96,7 +96,7 @@ def test_policies_apart_and_together() -> None:
     other = _record("vit", [3], 1.0, [1.0], policy="kace")
     more = [_run(3, _record("gpt"), 5 * HOUR, 1300), _run(4, other, 5 * HOUR, 1000)]
     made = _check(_alone(11), _alone(12, "gpt", 1300), _alone(13, "vit"), *_pair(), *more)
-    assert [(row.policy, row.placed, row.compared, row.error) for row in made.rows] == [
+    assert [(row.placement, row.placed, row.compared, row.error) for row in made.rows] == [
         ("kace", 1, 2, 0.0),
         ("magm", 1, 2, 0.25),
     ]
@@ -304,6 +304,7 @@ def test_the_table(slurm: type[_Slurm]) -> None:
     shown = _radctl()
     assert shown.exit_code == 0, shown.output
     lines = [line.split() for line in shown.output.splitlines()]
+    assert lines[1][:3] == ["placement", "placed", "sides"]
     assert ["ma?gm", "1", "2", "1", "1", "0.40", "0.50", "0.10", "-0.10", "0"] in lines
     assert ["total", "1", "2", "1", "1", "0.40", "0.50", "0.10", "-0.10", "0"] in lines
     assert ["0.0-0.5", "1", "0.40", "0.50"] in lines
@@ -326,10 +327,10 @@ def test_json_and_csv(slurm: type[_Slurm]) -> None:
     assert made["min_progress"] == 0.5
     assert made["not_compared"] == {checking.NEVER_ALONE: 1}
     assert made["sides"][0] == {
-        "job": 2, "neighbours": [1], "policy": "=x", "predicted": 0.4, "measured": 0.5, "why": "",
+        "job": 2, "neighbours": [1], "placement": "=x", "predicted": 0.4, "measured": 0.5, "why": "",
     }  # fmt: skip
     (row,) = csv.DictReader(io.StringIO(_radctl("--csv").output))
-    assert (row["policy"], row["placed"], row["measured"]) == ("'=x", "1", "0.5")
+    assert (row["placement"], row["placed"], row["measured"]) == ("'=x", "1", "0.5")
 
 
 def test_nothing_to_tell(slurm: type[_Slurm]) -> None:
