@@ -106,7 +106,11 @@ def _factory(place: str) -> Any:
         hides = sys.modules.get(parts[0])
         if (error.name or "").startswith(f"{parts[0]}.") and hides is not None and _is_hidden(hides, parts[0]):
             raise _hidden(place, parts[0]) from None
-        cure = "install that for radctl, or let your own program print(model), which makes a summary too"
+        where = f"no {parts[0]}.py lies in this directory either; " if error.name == parts[0] else ""
+        cure = (
+            f"{where}radctl runs in {sys.executable}: install that there, or RAD's checkout where it is (pip install); "
+            "or let your own program print(model), which makes a summary too"
+        )
         if "attempted relative import" in str(error):
             cure = _RELATIVE
         raise click.ClickException(f"{place} cannot be loaded: {error}; {cure}") from None

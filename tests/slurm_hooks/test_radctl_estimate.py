@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -256,7 +257,14 @@ def test_summarize_prints_what_estimate_reads(tmp_path: Path, monkeypatch: pytes
     for wrong in ("toy", "toy:Nothing", "nowhere:Net", ":x"):
         assert run("summarize", wrong).exit_code == 2
     assert run("summarize", "os:getcwd").stderr == "radctl: os:getcwd returns no torch.nn.Module, but a str\n"
-    assert run("summarize", "nowhere:Net").stderr.startswith("radctl: nowhere:Net cannot be loaded: No module named")
+    said = run("summarize", "nowhere:Net").stderr
+    assert said.startswith(
+        "radctl: nowhere:Net cannot be loaded: No module named 'nowhere'; no nowhere.py lies in this"
+    )
+    assert f"radctl runs in {sys.executable}: install that there" in said
+    (tmp_path / "wants.py").write_text("import nowhere\n")
+    said = run("summarize", "wants:Net").stderr
+    assert f"wants:Net cannot be loaded: No module named 'nowhere'; radctl runs in {sys.executable}" in said
 
 
 @pytest.mark.parametrize("said", ["Net(\n  3 to 4,\n  rates=(1, 2))", "Net(like='relu(')"])
