@@ -19,6 +19,7 @@ _CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 _COMMAND = re.compile(r"\bradctl((?: +[^\s`#|;>]+)*)")
 _PATH = re.compile(r"(?<![\w/.-])(?:\.ci|docs|estimator|etc|predictor|scripts|slurm_hooks|tests)/[\w./-]*")
 _WORD = re.compile(r"[a-z][a-z-]*")
+_SCRIPT = re.compile(r"(?:python -m (scripts(?:\.\w+)+)|(?<![\w/])(scripts/[\w/-]+))((?: +[^\s`#|;>()]+)*)")
 
 
 def _links(page: Path) -> Iterator[str]:
@@ -29,8 +30,13 @@ def _links(page: Path) -> Iterator[str]:
 
 def _anchors(page: Path) -> set[str]:
     """Anchors of a page's headings, as GitHub makes them."""
-    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in _titles(page)}
+
+
+def _titles(page: Path) -> list[str]:
+    return re.findall(
+        r"^#+ (.+)$", _CODE.sub(lambda code: "" if "\n" in code[0] else code[0], page.read_text()), re.MULTILINE
+    )
 
 
 def _commands(page: Path) -> Iterator[list[str]]:
@@ -66,6 +72,41 @@ def test_links(page: Path) -> None:
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), f"{page.name}: {link}"
         assert not anchor or anchor in _anchors(target), f"{page.name}: {link}: no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_heading_has_an_anchor_of_its_own(page: Path) -> None:
+    assert sorted(_titles(page)) == sorted(set(_titles(page)))
+
+
+def _source(command: str) -> str:
+    """Text of a script, and of the modules of scripts/ that it names."""
+    path = ROOT / command.replace(".", "/")
+    files = [path] if path.is_file() else [path.with_suffix(".py"), *path.glob("*.py")]
+    texts = [file.read_text() for file in files if file.is_file()]
+    named = set(re.findall(r"\bscripts(?:\.\w+)+", "".join(texts)))
+    return "".join([*texts, *(_source(name) for name in named - {command} if path.is_file())])
+
+
+def _unknown_options(text: str) -> list[str]:
+    """Options of commands of scripts/ that these do not know."""
+    found = []
+    for code in _CODE.findall(text):
+        for module, script, rest in _SCRIPT.findall(code):
+            options = [word.partition("=")[0] for word in rest.split() if re.match("--[a-z]", word)]
+            source = _source(module or script)
+            found += [f"{module or script} {name}" for name in options if not re.search(rf"{name}(?![\w-])", source)]
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_of_scripts(page: Path) -> None:
+    assert _unknown_options(page.read_text()) == []
+
+
+def test_this_test_finds_options_that_no_script_has() -> None:
+    text = "`python -m scripts.check_parts --modles 80` `scripts/demo --donw` `scripts/gpu-cluster run all --ot DIR`"
+    assert len(_unknown_options(text)) == 3
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
