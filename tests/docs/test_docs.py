@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import click
 import pytest
 
 from slurm_hooks.radctl.main import cli
+from slurm_hooks.report import Row
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -124,6 +126,11 @@ def test_every_command_is_documented() -> None:
     text = (ROOT / "docs/radctl.md").read_text()
     for name in cli.list_commands(click.Context(cli)):
         assert f"`radctl {name}" in text, name
+
+
+def test_every_column_of_a_report_is_documented() -> None:
+    text = (ROOT / "docs/radctl.md").read_text()
+    assert [field.name for field in fields(Row) if f"`{field.name}`" not in text and field.name != "group"] == []
 
 
 def _leaves(group: click.Group) -> Iterator[click.Command]:
