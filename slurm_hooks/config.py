@@ -157,7 +157,12 @@ class Partition:
     gpu_memory_mib: int = _key(0, "Memory of one GPU in MiB; 0: as known for gpu_model.", low=0, high=10_000_000)
     margin_mib: int = _key(2048, "Memory of each GPU that RAD never gives away.", low=0, high=1_000_000)
     share_limit: int = _key(90, "A job that needs more shares than this gets the whole GPU.", low=1, high=100)
-    smact_cap: float = _key(0.8, "Sum of SMACT that is put on one GPU; above 1 oversubscribes it.", low=0.05, high=10)
+    smact_cap: float = _key(
+        0.8,
+        "Sum of SMACT (part of the time that SMs are busy) that is put on one GPU; above 1 oversubscribes it.",
+        low=0.05,
+        high=10,
+    )
     default_smact: float = _key(0.25, "SMACT of a job of which nothing is known.", low=0, high=1)
     feature: str = _key("", "Node feature that stands for gpu_model; empty: its name, as users write it.")
 
