@@ -147,7 +147,7 @@ def test_every_command_tells_its_options_and_gives_examples_that_exist() -> None
         assert [problem for words in examples if (problem := _problem(words))] == []
 
 
-@pytest.mark.parametrize("script", ["demo", "install", "test"])
+@pytest.mark.parametrize("script", ["demo", "install", "test", "bench/run"])
 def test_scripts_tell_their_use_and_install_nothing(script: str) -> None:
     done = subprocess.run(
         [str(ROOT / "scripts" / script), "--help"], capture_output=True, text=True, timeout=60, check=False
