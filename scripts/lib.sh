@@ -2,6 +2,7 @@
 
 begun=$SECONDS
 umask 022 # ordinary users run what is installed, and work in clusters' folders: root's own umask may be stricter
+trap 'exit 130' INT # also where a command takes Ctrl-C for a mere failure, which may be forgiven
 
 say() {
     printf '\n[%4d s] %s\n' "$((SECONDS - begun))" "$*"

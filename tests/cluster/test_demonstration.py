@@ -168,7 +168,8 @@ def test_packages_may_start_services_again_however_an_installation_ends(
         policy.write_text("the site's own")
     command = f"cp {policy} {tmp_path}/seen; {command}"
     script = f". {TRAIN.parents[1]}/lib.sh; policy={policy}; without_services bash -c '{command}'"
-    subprocess.run(["bash", "-c", script], start_new_session=True, timeout=30, check=False)
+    # Its output ends when the last of its shells has.
+    subprocess.run(["bash", "-c", script], start_new_session=True, timeout=30, capture_output=True, check=False)
     assert (tmp_path / "seen").read_text() == ("the site's own" if there else "#!/bin/sh\nexit 101\n")
     assert policy.exists() == there
     assert not there or policy.read_text() == "the site's own"
@@ -185,3 +186,10 @@ def test_what_root_makes_users_can_run(tmp_path: Path, name: str) -> None:
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "RAD_GPU_PYTHON": f"{tmp_path}/python3"}
     script = ["bash", "-c", run, f"{tmp_path}/scripts/{name}"]
     assert subprocess.run(script, env=env, capture_output=True, text=True, check=True).stdout == "0022\n"
+
+
+def test_ctrl_c_ends_a_script_also_where_a_failure_is_forgiven() -> None:
+    patient = "import os, signal, sys; signal.signal(2, lambda *_: sys.exit(1)); os.kill(0, 2); signal.pause()"
+    script = f". {TRAIN.parents[1]}/lib.sh; {sys.executable} -S -c '{patient}' || true; echo it goes on"
+    done = subprocess.run(["bash", "-c", script], start_new_session=True, stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout) == (130, b"")
