@@ -15,6 +15,7 @@ from estimator.evaluate import evaluate as evaluate_cases
 from estimator.faketensor import FakeTensor
 from estimator.methods import DEFAULT, METHODS, load_method
 from estimator.parsers import parse_summary
+from estimator.store import ModelError
 from estimator.types import (
     KINDS,
     OPTIMIZERS,
@@ -149,8 +150,15 @@ def _run(code: str, fed: str | None, parsed: ModelSummary, workload: Workload) -
 
 
 def _load(site: Site, method: str, models_dir: Path | None) -> Method:
+    """The method with the folder's model, or with the one that radd has: the site's, or what comes with RAD."""
     try:
-        return load_method(method, models_dir or Path(site.load().estimator.models_dir))
+        if models_dir is not None:
+            return load_method(method, models_dir)
+        try:
+            return load_method(method, Path(site.load().estimator.models_dir))
+        except ModelError as error:
+            say(f"radctl: {error}; the model that comes with RAD answers instead", err=True)
+            return load_method(method)
     except ImportError as error:
         raise click.ClickException(str(error)) from None
 

@@ -198,6 +198,12 @@ def test_a_sites_own_models_lie_where_its_configuration_says(tmp_path: Path, mon
             run(*asked, "--json", *more).stdout for more in ((), ("--models-dir", models), ("--models-dir", SHIPPED))
         )
         assert said == own != shipped
+        (models / "rad" / "current").write_text("x")  # damaged: as radd does, it takes what comes with RAD
+        done = run(*asked, "--json")
+        assert (done.exit_code, done.stdout) == (0, shipped)
+        assert "; the model that comes with RAD answers instead" in done.stderr
+        assert run(*asked, "--models-dir", str(models)).exit_code == 2
+        (models / "rad" / "current").write_text("1")
     assert run("models", "rollback").exit_code == 0
     assert Store(models, "rad").current is None
 
