@@ -34,6 +34,10 @@ COUNTED: Final = f" {_WORD}"
 _LEFT_OUT: Final = ("...", "…")
 # What tools, and people, write where they left lines out; settings have a ``=``.
 _OMITTED: Final = re.compile(r"\b(?:truncated|omitted|snip(?:ped)?|skipp(?:ed|ing) \d+)\b", re.IGNORECASE)
+_MISSING: Final = "lines before this one are missing: paste all of the print"
+_UNREAD: Final = "expected `(name): Type(...)`: paste the model as `print(model)` writes it"
+# Columns by which PyTorch puts what a block holds further in.
+_LEVEL: Final = 2
 _MAX_WRAPPED: Final = 12
 _MAX_NOTES: Final = 64
 # So many times does no print show one layer that it holds once.
@@ -109,6 +113,8 @@ _ARROW: Final = re.compile(r"\(\w+\) - \w")  # (0) - GCNConv(16, 64): x, edge_in
 _GOES_ON: Final = re.compile(r" *(?:\([\w.-]{1,100}\): (?:\d+ x )?[A-Za-z_][\w.]*\(|\), [\d,]+ params)")
 # A layer within the parentheses of another, which stands in a line of its own; as an argument one may stand there.
 _INSIDE: Final = re.compile(r" *\([\w.-]{1,100}\): (?:\d+ x )?[A-Za-z_][\w.]*\(")
+# A name that is a pair of numbers, as of cells in a grid: ``((0, 1)): Cell(``.
+_PLACE: Final = re.compile(r"\(\d[\d, ]*\)")
 _RANGE: Final = re.compile(r"(\d{1,7})-(\d{1,7})")
 # In longer texts the search for an outer comma, which looks ahead at each, takes too long.
 _SHORT: Final = 512
@@ -131,13 +137,16 @@ class _Line(NamedTuple):
 class _Frame:
     """A container that is still open: its lines from index ``start`` on, and what `_Reader.by_place` was before it."""
 
-    __slots__ = ("by_place", "children", "line", "notes", "size", "start", "total")
+    __slots__ = ("by_place", "children", "indent", "line", "lines", "notes", "number", "size", "start", "total")
 
-    def __init__(self, line: _Line, start: int, by_place: int) -> None:
+    def __init__(self, line: _Line, number: int, start: int, by_place: int) -> None:
         self.line = line
+        self.number = number  # of that line
         self.start = start
         self.by_place = by_place
         self.children: list[Layer] = []
+        self.indent = -1  # how far in its layers stand; -1 before the first
+        self.lines = 0  # of its layers, of which one may stand for several
         self.notes: list[str] = []
         self.size = 1
         self.total = 0
@@ -206,11 +215,53 @@ def _check_end(lines: list[str], start: int, at: int) -> None:
     goes_on = behind < len(lines) and _GOES_ON.match(lines[behind])
     if inside or goes_on:
         number = last if inside else behind
-        raise t.fail(number + 1, lines[number], "lines before this one are missing: paste all of the print")
+        raise t.fail(number + 1, lines[number], _MISSING)
 
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
+
+
+def _check_indent(further: int, number: int, lines: list[str]) -> None:
+    """Refuse a layer that stands in another column than those before it in the same block, as lines are missing.
+
+    What numbers of lines and the like left before it moves it by less than a level, and a terminal that breaks lines
+    leaves blanks alone in the line before.
+
+    Args:
+        further: so many columns further in it stands.
+        number: of its line, or of its first one.
+        lines: the text.
+
+    Raises:
+        SummaryError: it stands whole levels off.
+    """
+    if further % _LEVEL == 0 and lines[number - 2].strip():
+        raise t.fail(number, lines[number - 1], _MISSING)
+
+
+def _check_names(frame: _Frame, number: int, lines: list[str], *, inside: bool) -> None:
+    """Refuse a block that holds two layers of one name, and one without a name that holds layers with names.
+
+    No module holds two of a name: lines between them are missing, or stand twice.
+
+    Args:
+        frame: the block.
+        number: of the line that closes it.
+        lines: the text.
+        inside: whether it stands in another.
+
+    Raises:
+        SummaryError: it is such a block.
+    """
+    names = {layer.name for layer in frame.children}
+    if not names or "" in names:
+        return
+    if inside and not frame.line.name:
+        raise t.fail(frame.number, lines[frame.number - 1], _UNREAD)
+    if len(names) != frame.lines:
+        why = "two layers of the block that ends here have one name: paste the print as it was"
+        raise t.fail(number, lines[number - 1], why)
 
 
 def _read(lines: list[str], start: int) -> tuple[_Reader, set[str], int]:
@@ -310,7 +361,7 @@ def _whole(lines: list[str], at: int, text: str, number: int) -> tuple[_Line, in
         why = "PyTorch Geometric's Sequential prints no sizes of a graph: give torchinfo's table of it with a graph"
         raise t.fail(number, lines[number - 1], f"{why}, or claim `#RAD memory=12G`")
     if line is None:
-        raise t.fail(number, text, "expected `(name): Type(...)`: paste the model as `print(model)` writes it")
+        raise t.fail(number, text, _UNREAD)
     return line, at
 
 
@@ -371,7 +422,7 @@ def _line(text: str) -> _Line | None:
             return _Line(_NOTE, args=(("", text),)) if _SETTINGS.fullmatch(text) else None
         name = text[1:close]
         rest = text[close + 2 :].lstrip()
-        if len(name) > t.MAX_NAME or "(" in name:
+        if len(name) > t.MAX_NAME or ("(" in name and not _PLACE.fullmatch(name)):
             return None
     repeat = 1
     digits, times, after = rest.partition(" x ")
@@ -534,18 +585,19 @@ class _Reader:
         if line.kind == _OPEN:
             if len(stack) >= t.MAX_DEPTH:
                 raise t.fail(number, lines[number - 1], f"nested deeper than {t.MAX_DEPTH}")
-            if end := self._again(line, at, lines):
+            if end := self._again(line, number, at, lines):
                 return end
-            stack.append(_Frame(line, at, self.by_place))
+            stack.append(_Frame(line, number, at, self.by_place))
         elif line.kind == _CLOSE:
             if not stack:
                 raise t.fail(number, lines[number - 1], "this `)` closes nothing: paste `print(model)` from its start")
             frame = stack.pop()
             self.code = self.code or not (stack or frame.children or line.params)
+            _check_names(frame, number, lines, inside=bool(stack))
             alike, total = self._container(frame, line.params)
             if frame.by_place == self.by_place and at - frame.start <= _MOST_COMPARED:
                 self._blocks[frame.line.type, len(stack)] = _Block(frame.start, at, alike, frame.size, total)
-            self.put(_named(alike, frame.line.name), frame.line.repeat, frame.size, total, number, lines)
+            self.put(_named(alike, frame.line.name), frame.line.repeat, frame.size, total, frame.number, lines)
         else:
             if not stack:
                 raise t.fail(
@@ -555,7 +607,7 @@ class _Reader:
                 stack[-1].notes.append(line.args[0][1])
         return at
 
-    def _again(self, line: _Line, at: int, lines: list[str]) -> int:
+    def _again(self, line: _Line, number: int, at: int, lines: list[str]) -> int:
         """Put a block that opens with this line, if its lines are those of the last of its type; else give 0.
 
         Returns:
@@ -568,15 +620,21 @@ class _Reader:
         if lines[at:end] != lines[block.start : block.end]:
             return 0
         breathe()
-        self.put(_named(block.alike, line.name), line.repeat, block.size, block.total, end, lines)
+        self.put(_named(block.alike, line.name), line.repeat, block.size, block.total, number, lines)
         return end
 
     def put(self, layer: Layer, repeat: int, size: int, total: int, number: int, lines: list[str]) -> None:
-        """Put a layer, with what it holds, into the container that is open."""
+        """Put a layer, with what it holds, which begins with a line, into the container that is open."""
         if not self._stack:
             self.root, self.total = layer, total
             return
         parent = self._stack[-1]
+        indent = _indent(lines[number - 1])
+        if parent.indent < 0:
+            parent.indent = indent
+        elif indent != parent.indent:
+            _check_indent(indent - parent.indent, number, lines)
+        parent.lines += 1
         parent.size += size * repeat
         if parent.size > t.MAX_LAYERS:
             raise t.fail(number, lines[number - 1], f"more than {t.MAX_LAYERS:,} layers")

@@ -54,8 +54,8 @@ HEADER: Final = "Layer (type"
 """How the header of each table begins."""
 CUT: Final = "lines were left out here: paste all of the summary"
 NO_END: Final = "the table ends here without a rule and its totals: paste all of it"
-# A layer inside a module's print, which is no prefix: ``(fc):``, ``(0-11): 12 x``.
-_MEMBER: Final = re.compile(r"\([\w.-]+\):(?: \d+ x)?")
+# A layer inside a module's print, which is no prefix: ``(fc):``, ``(0-11): 12 x``, ``(q): lora.``.
+_MEMBER: Final = re.compile(r"\([\w.-]+\):(?: \d+ x)?(?: [\w.]{1,100}\.)?")
 _BARS: Final = "│┃ "
 _FRAME: Final = f"{_BARS}|"
 _QUOTED: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)

@@ -558,13 +558,13 @@ def test_a_block_with_the_lines_of_the_last_of_its_type_is_that(
 
 def test_long_blocks_are_compared_with_none(taken: list[int]) -> None:
     long = BLOCK.format("") + "\n" * module._MOST_COMPARED
-    parse_summary("\n".join(["Net(", *[f"(a): Own(\n(b): {long}\n)"] * 2, ")"]))
+    parse_summary("\n".join(["Net(", *[f"({name}): Own(\n(b): {long}\n)" for name in "ac"], ")"]))
     assert len(taken) == 2 + 4 + 4 - 1  # what is in them is
 
 
 def test_what_tells_its_size_by_its_place_is_read_anew() -> None:
-    block = "(mlp): Block(\n(c_fc): Conv1D()\n)"
-    text = f"Net(\n(a): LayerNorm((8,))\n{block}\n(b): LayerNorm((16,))\n{block}\n)"
+    block = "): Block(\n(mlp): Mlp(\n(c_fc): Conv1D()\n)\n)"
+    text = f"Net(\n(a): LayerNorm((8,))\n(c{block}\n(b): LayerNorm((16,))\n(d{block}\n)"
     assert [layer.params for layer in walk.layers(parse_summary(text).root) if layer.type == "Conv1D"] == [288, 1_088]
 
 

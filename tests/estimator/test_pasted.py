@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -439,8 +440,8 @@ def test_arguments_with_a_total_behind_them_are_no_model() -> None:
 
 @pytest.mark.parametrize(("behind", "line"), [("  (b2): Block(\n  )\n)\n", 7), ("), 120 params\n", 7)])
 def test_a_print_whose_middle_is_gone_is_refused(behind: str, line: int) -> None:
-    layer = "    (fc): Linear(in_features=7, out_features=5), 40 params\n"
-    text = f"Net(\n  (b0): Block(\n{layer}  ), 40 params\n{layer}), 80 params\n"
+    layer = "  (fc): Linear(in_features=7, out_features=5), 40 params\n"
+    text = f"Net(\n  (b0): Block(\n  {layer}  ), 40 params\n{layer}), 80 params\n"
     assert parse_summary(text).total_params == 80
     with pytest.raises(SummaryError, match=f"line {line}: .*: lines before this one are missing"):
         parse_summary(text + behind)
@@ -513,8 +514,72 @@ def test_a_print_that_ends_further_in_than_its_layers_lacks_lines(indent: str) -
     assert parse_summary(text).total_params == 42
     assert parse_summary(text.replace(f"\n{indent}", f"\n    {indent}").replace("\n)", "\n    )")).total_params == 42
     assert parse_summary(text.replace(indent, "")).total_params == 42
-    with pytest.raises(SummaryError, match=r"line 4: '\)': lines before this one are missing"):
-        parse_summary("\n".join([*lines[:2], *lines[3:]]).format(indent))
+    with pytest.raises(SummaryError, match=r"line 3: '\)': lines before this one are missing"):
+        parse_summary("\n".join([*lines[:2], *lines[4:]]).format(indent))
+
+
+# Two blocks, of which the second holds what PyTorch does not indent: a class that prints its part itself.
+TWO = """Net(
+  (a): Block(
+    (one): Linear(7, 5)
+    (two): Linear(5, 5)
+  )
+  (b): Own(
+  (one): Linear(7, 5)
+  )
+  (c): Linear(5, 1)
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        (
+            "    (two): Linear(5, 5)\n  )\n  (b): Own(\n",
+            "line 4: '(one): Linear(7, 5)': lines before this one are missing",
+        ),
+        ("  (a): Block(\n", "line 5: '(b): Own(': lines before this one are missing"),
+        ("  )\n  (b): Own(\n  (one): Linear(7, 5)\n", None),
+        ("  (one): Linear(7, 5)\n", None),
+    ],
+)
+def test_a_layer_that_stands_in_another_column_than_those_beside_it_lacks_lines(lost: str, said: str | None) -> None:
+    assert lost in TWO
+    if said is None:  # nothing tells that a line is missing
+        assert parse_summary(TWO.replace(lost, "")).total_params > 0
+        return
+    with pytest.raises(SummaryError, match=re.escape(said)):
+        parse_summary(TWO.replace(lost, ""))
+
+
+def test_columns_that_numbers_of_lines_move_are_no_levels() -> None:
+    text = TWO.replace("    (two)", "     (two)")
+    assert parse_summary(text) == parse_summary(TWO)
+
+
+def test_blanks_that_a_terminal_broke_off_are_no_other_column() -> None:
+    for name in ("two", "b"):
+        assert parse_summary(TWO.replace(f"({name})", f"\n({name})")) == parse_summary(TWO)
+
+
+def test_a_block_that_holds_two_layers_of_one_name_is_refused() -> None:
+    twice = TWO.replace("  (c): Linear(5, 1)\n", "  (c): Linear(5, 1)\n" * 2)
+    with pytest.raises(SummaryError, match=r"line 11: '\)': two layers of the block that ends here have one name"):
+        parse_summary(twice)
+    assert parse_summary(twice.replace("(c)", "(d)", 1)).total_params > 0
+
+
+def test_a_name_may_be_a_pair_of_numbers() -> None:
+    grid = TWO.replace("(a)", "((0, 1))").replace("(b)", "((1, 1))")
+    assert [layer.name for layer in parse_summary(grid).root.children] == ["(0, 1)", "(1, 1)", "c"]
+
+
+@pytest.mark.parametrize("left", ["", " "])
+def test_a_block_that_lost_its_name_is_refused(left: str) -> None:
+    lost = TWO.replace("  (a): Block(", f"{left}Block(")
+    with pytest.raises(SummaryError, match=r"line 2: 'Block\(': expected `\(name\): Type"):
+        parse_summary(lost)
 
 
 CODE = """class Net(nn.Module):
