@@ -38,6 +38,9 @@ _BRANCHES: Final = "│├└|+"
 _BARS: Final = "│|"  # one for each level above
 _RECURRENT: Final = ("LSTM", "GRU", "RNN")
 _MAX_WRAPPED: Final = 8
+# What a row shows and no header.
+_NO_TITLE: Final = re.compile(r"[\[│├└|+]|--")
+_RULE: Final = "=="
 _NO_SIZES: Final = (
     "this table shows no sizes, so nothing tells the activations: give summary() an input_size, or take print(model)"
 )
@@ -243,7 +246,7 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
     if indent:
         lines = _unindented(lines, start, indent)
     at = start + 1
-    while at < len(lines) and not t.is_rule(lines[at]) and at - start < 8:
+    while at < len(lines) and at - start < _MAX_WRAPPED and _continues(header, lines[at]):
         # A terminal breaks inside of words, too.
         header = max(f"{header} {lines[at].strip()}", header + lines[at].strip(), key=lambda both: len(_titles(both)))
         at += 1
@@ -265,6 +268,11 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
     if rows[0][0]:  # without a row of the model itself, which would say what its last layer gives out
         t.check_end(lines, start, at)
     return _summary(_Table(lines, at, columns.names, rows, different, indices, t.is_ruled(lines, start))), at
+
+
+def _continues(header: str, line: str) -> bool:
+    """Tell whether a header that is wrapped may go on with this line: neither rule nor row stands there."""
+    return not (t.is_rule(line) or header.endswith(_RULE) or _NO_TITLE.search(line))
 
 
 def _titles(header: str) -> list[tuple[int, str]]:

@@ -326,6 +326,18 @@ def test_a_torchinfo_that_tells_no_parameters_is_no_smaller_model(columns: str) 
     assert [layer.params for layer in parse_summary(known).root.children] == [4608, 4608]
 
 
+@pytest.mark.parametrize("table", [TORCHINFO, ALL_COLUMNS])
+@pytest.mark.parametrize("behind", ["\n", ""])
+def test_rows_of_torchinfo_behind_a_header_without_a_rule_are_no_header(table: str, behind: str) -> None:
+    lines = table.splitlines()
+    bare = [line for line in lines if line.strip("=")]
+    assert len(bare) < len(lines) - 2
+    assert parse_summary("\n".join(bare)) == parse_summary(table)
+    header = next(at for at, line in enumerate(lines) if "Layer (type" in line)
+    lines[header : header + 2] = [behind.join(lines[header : header + 2])]
+    assert parse_summary("\n".join(lines)) == parse_summary(table)
+
+
 def test_torchinfo_wrapped_at_the_terminal() -> None:
     table = """\
 Layer (type:depth-idx)                   Input Shape               Output
