@@ -11,6 +11,7 @@ from typing import Final
 from estimator.breath import OFTEN, breathe
 from estimator.kept import keep
 from estimator.layer import OPEN, Layer
+from estimator.parsers import keras_series
 from estimator.parsers import text as t
 from estimator.parsers.tree import RawShape, batch_of, per_sample
 from estimator.types import ModelSummary
@@ -50,6 +51,15 @@ _MOVED: Final = 4
 _BEHIND_SHAPE: Final = re.compile(r"([^)\]]*[)\]]+) +([0-9][0-9,]*)")
 # What goes on with a number behind a blank.
 _THOUSAND: Final = re.compile(r"\d{3}\b")
+# Which call of a layer another takes, in the last column: ``enc[1][0]``.
+_CONNECTED: Final = "Connected"
+_CALL: Final = re.compile(r"([\w./-]{1,100})\[(\d{1,4})\]\[\d")
+_AGAIN: Final = (("recursive", "True"),)
+# What calls what it holds for each step of a series.
+_EACH: Final = "TimeDistributed"
+# Channels of pictures.
+_COLOURS: Final[tuple[int, ...]] = (1, 3)
+_PICTURE: Final = 4  # axes of a batch of pictures
 # Type, name, shape and parameters of a row.
 _Read = tuple[str, str, RawShape | None, int]
 # Cells and line number of a row; no cells where the line is not divided yet, and is the whole row.
@@ -142,7 +152,22 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
     if not rows:
         raise t.fail(start + 1, lines[start], "no layer follows this header: paste the whole table")
     t.check_end(lines, start, at)
-    return _summary(lines, at, rows), at
+    return _summary(lines, at, rows, _calls(lines[start + 1 : at]) if _CONNECTED in titles else {}), at
+
+
+def _calls(lines: list[str]) -> dict[str, int]:
+    """Tell of layers that are called more than once how often they are, by name.
+
+    The last column shows which of a layer's calls another takes: ``enc[0][0]``, ``enc[1][0]``.
+    """
+    calls: dict[str, set[str]] = {}
+    for number, line in enumerate(lines):
+        if not number & OFTEN:
+            breathe()
+        if "][" in line:
+            for name, call in _CALL.findall(line):
+                calls.setdefault(name, set()).add(call)
+    return {name: len(numbers) for name, numbers in calls.items() if len(numbers) > 1}
 
 
 def _rows(lines: list[str], start: int) -> tuple[list[_Row], int]:
@@ -338,7 +363,7 @@ def _whole_name(start: str, shape: RawShape | None) -> str:
     return next((name for name in names if axes in name), names[0] if names else start)
 
 
-def _summary(lines: list[str], at: int, rows: list[_Row]) -> ModelSummary:
+def _summary(lines: list[str], at: int, rows: list[_Row], calls: dict[str, int]) -> ModelSummary:
     read = _cells(lines, rows)
     breathe()
     counts = Counter([shape for _, _, shape, _ in read])
@@ -355,7 +380,8 @@ def _summary(lines: list[str], at: int, rows: list[_Row]) -> ModelSummary:
     inside = _inside(read, depths)
     _check_rows(read, depths, inside, stated, rows, lines)
     read = _opened(read, inside, counted - (counted if stated is None else stated))
-    children = _layers(read, samples)
+    calling, again = _called(read, depths, calls, rows, lines)
+    children = _layers(calling, again, samples)
     counted = sum([params for _, _, _, params in read])
     if not counted and not stated:
         number = rows[0][1]
@@ -412,12 +438,53 @@ def _is_open(read: list[_Read], shapes: Iterable[RawShape | None], rows: list[_R
     return True
 
 
-def _layers(read: list[_Read], samples: _Samples) -> tuple[Layer, ...]:
+def _called(
+    read: list[_Read], depths: list[int], calls: dict[str, int], rows: list[_Row], lines: list[str]
+) -> tuple[list[_Read], list[bool]]:
+    """Put rows of layers that are called again there as often, with what is shown inside; tell which are such.
+
+    Args:
+        read: the rows.
+        depths: see `_depths`.
+        calls: see `_calls`.
+        rows: as printed.
+        lines: of the text.
+
+    Raises:
+        SummaryError: there are too many.
+    """
+    if not calls:
+        return read, [False] * len(read)
+    made: list[_Read] = []
+    again: list[bool] = []
+    at = 0
+    while at < len(read):
+        breathe()
+        end = at + 1
+        times = calls.get(read[at][1], 1)
+        while times > 1 and depths[end] > depths[at]:
+            end += 1
+        if len(made) + (end - at) * times > t.MAX_LAYERS:
+            number = rows[at][1]
+            raise t.fail(number, lines[number - 1], f"more than {t.MAX_LAYERS:,} layers")
+        made += read[at:end] * times
+        again += [False] * (end - at) + [True] * (end - at) * (times - 1)
+        at = end
+    return made, again
+
+
+def _layers(read: list[_Read], again: list[bool], samples: _Samples) -> tuple[Layer, ...]:
     breathe()
-    layers = [Layer(type_, params, samples[shape], (), (), name) for type_, name, shape, params in read]
-    if any(type_ == _SEPARABLE for type_, _, _, _ in read):
+    layers = [
+        Layer(type_, params, samples[shape], (), _AGAIN if once_more else (), name)
+        for (type_, name, shape, params), once_more in zip(read, again, strict=True)
+    ]
+    types = {type_ for type_, _, _, _ in read}
+    if _SEPARABLE in types:
         layers = [part for layer in layers for part in _separated(layer)]
-    return tuple(layers)
+    if keras_series.recurs(types):
+        layers = keras_series.unrolled(layers)
+    return tuple([layer.but(params=0) if layer.args else layer for layer in layers] if any(again) else layers)
 
 
 def _separated(layer: Layer) -> tuple[Layer, ...]:
@@ -533,11 +600,35 @@ def _check_opened(read: list[_Read], depths: list[int], rows: list[_Row], lines:
         SummaryError: inner models that are not opened hold many of the parameters.
     """
     breathe()
-    hiding = [at for at, row in enumerate(read) if row[3] and _hides(row[0])]
+    pictures = [row[2] is not None and len(row[2]) > _TWO for row in read]
+    hiding = [at for at, row in enumerate(read) if row[3] and (_hides(row[0]) or _hides_steps(read, at))]
     hiding = [at for at in hiding if depths[at + 1] <= depths[at]]
-    if sum([read[at][3] for at in hiding]) > sum([row[3] for row in read]) * _FEW:
+    # Most weights may be in products behind a model that holds nearly all of what is kept, as it works on pictures.
+    large = {at for at in hiding if pictures[at] or (at and pictures[at - 1])}
+    shown = sum([row[3] for at, row in enumerate(read) if pictures[at] and at not in large])
+    inside, hidden = sum([read[at][3] for at in large]), sum([read[at][3] for at in hiding])
+    if hidden > sum([row[3] for row in read]) * _FEW or inside > (shown + inside) * _FEW:
         number = rows[hiding[0]][1]
-        raise t.fail(number, lines[number - 1], _CLOSED if _holds(read[hiding[0]][0]) else _NOT_OPENED)
+        opens = not _holds(read[hiding[0]][0]) and read[hiding[0]][0] != _EACH
+        raise t.fail(number, lines[number - 1], _NOT_OPENED if opens else _CLOSED)
+
+
+def _hides_steps(read: list[_Read], at: int) -> bool:
+    """Tell whether a row calls a whole model for each step of a series: no one layer has so many parameters."""
+    type_, _, shape, params = read[at]
+    if type_ != _EACH or not shape:
+        return False
+    before = read[at - 1][2] if at else None
+    gives = shape[-1] or 1
+    takes = _COLOURS if before is None else (before[-1] or 1,) if len(before) == len(shape) else ()
+    weights = [params - gives, params]  # with and without a bias
+    if before is not None and (
+        params in (2 * gives, 4 * gives) or any(weight in (gives * each, 0) for each in takes for weight in weights)
+    ):
+        return False  # a norm, or a product
+    if len(shape) <= _PICTURE:
+        return True
+    return not any(weight == side * side * each * gives for side in _SIDES for each in takes for weight in weights)
 
 
 def _hides(type_: str) -> bool:

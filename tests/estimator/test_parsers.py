@@ -1312,8 +1312,59 @@ def test_a_keras_table_that_hides_most_of_a_model_is_refused(hidden: str, cure: 
     shape = "(None, 8, 8, 16)"
     with pytest.raises(SummaryError, match=rf"line 4: '.*{hidden}.*{cure}.*#RAD memory=12G"):
         parse_summary(_keras(("InputLayer", "(None, 8, 8, 3)", 0), (hidden, shape, 900), ("Dense", "(None, 10)", 170)))
-    few = _keras(("InputLayer", "(None, 8, 8, 3)", 0), (hidden, shape, 100), ("Dense", "(None, 10)", 10_250))
+    few = _keras(("InputLayer", "(None, 3)", 0), (hidden, "(None, 16)", 100), ("Dense", "(None, 10)", 10_250))
     assert parse_summary(few).total_params == 10_350
+
+
+@pytest.mark.parametrize("gives", ["(None, 8, 8, 16)", "(None, 16)"])
+def test_a_keras_table_that_hides_what_works_on_pictures_is_refused(gives: str) -> None:
+    image = ("InputLayer", "(None, 8, 8, 3)", 0)
+    head = ("Dense", "(None, 10)", 10_250)  # most weights, and nothing of what is kept
+    with pytest.raises(SummaryError, match=r"line 4: '.*Functional.*expand_nested=True"):
+        parse_summary(_keras(image, ("Functional", gives, 100), head))
+    shown = _keras(image, ("Conv2D", "(None, 8, 8, 16)", 9_000), ("Functional", gives, 100), head)
+    assert parse_summary(shown).total_params == 19_350
+
+
+FILM = ("InputLayer", "(None, 4, 8, 8, 3)", 0)
+SERIES = ("InputLayer", "(None, 4, 8)", 0)
+
+
+@pytest.mark.parametrize(
+    ("before", "shape", "params", "line"),
+    [
+        (FILM, "(None, 4, 16)", 448, 4),  # a model that ends with a pool
+        (FILM, "(None, 4, 2, 2, 16)", 2_768, 4),  # two convolutions
+        (None, "(None, 4, 16)", 448, 3),
+        (None, "(None, 4, 2, 2, 16)", 2_768, 3),
+        (SERIES, "(None, 4, 16)", 416, 4),  # two products
+    ],
+)
+def test_a_model_that_keras_calls_for_each_step_is_refused(
+    before: tuple[str, str, int] | None, shape: str, params: int, line: int
+) -> None:
+    rows = (*([before] if before else []), ("TimeDistributed", shape, params), ("Dense", "(None, 16)", 2_112))
+    with pytest.raises(SummaryError, match=rf"line {line}: '.*TimeDistributed.*Keras opens no such layer"):
+        parse_summary(_keras(*rows))
+
+
+@pytest.mark.parametrize(
+    ("before", "shape", "params"),
+    [
+        (FILM, "(None, 4, 8, 8, 16)", 448),
+        (FILM, "(None, 4, 8, 8, 16)", 432),
+        (FILM, "(None, 4, 8, 8, 3)", 12),
+        (SERIES, "(None, 4, 16)", 144),
+        (SERIES, "(None, 4, 16)", 128),
+        (None, "(None, 4, 8, 8, 16)", 160),
+        (FILM, "(None, 4, 192)", 0),
+    ],
+)
+def test_a_layer_that_keras_calls_for_each_step_is_read(
+    before: tuple[str, str, int] | None, shape: str, params: int
+) -> None:
+    rows = (*([before] if before else []), ("TimeDistributed", shape, params), ("Dense", "(None, 16)", 2_112))
+    assert parse_summary(_keras(*rows)).total_params == params + 2_112
 
 
 def test_the_projection_of_older_attention_is_counted() -> None:

@@ -268,7 +268,7 @@ SERIES = (
 def test_a_length_that_keras_leaves_open_is_the_users() -> None:
     summary = parse_summary(keras_of(*SERIES))
     shaped = with_shapes(summary, Workload(8, seq_len=50))
-    assert [layer.output_shape for layer in shaped.root.children] == [(50,), (50, 30), (20,), (10,)]
+    assert [layer.output_shape for layer in shaped.root.children] == [(50,), (50, 30), (50, 20), (20,), (10,)]
     assert shaped.note == ""
     with pytest.raises(SummaryError, match="leaves open how long its series are: say `seq_len=N`"):
         with_shapes(summary, Workload(8))
