@@ -41,6 +41,7 @@ _PIECE: Final = 65_536
 _ANSI_END: Final = re.compile(r"[@-~]")
 _MAX_SHAPE: Final = 200
 _MOST_DIGITS: Final = 18
+_THOUSANDS: Final = re.compile(r"\s*\d{1,3}(?:,\d{3})*\s*")
 # What stands where somebody left lines out, behind what draws a tree, quotes or puts in brackets.
 _CUTS: Final = ("...", "…", "⋮", ". .")
 _BEFORE_CUT: Final = "│├└─|+#>[(< "
@@ -241,7 +242,12 @@ def _without_ansi(text: str) -> str:
 
 
 def read_count(text: str) -> int | None:
-    """Read a number such as ``1,234`` or ``1_234``; None if it is none, or larger than `MAX_PARAMS`."""
+    """Read a number such as ``1,234`` or ``1_234``; None if it is none, or larger than `MAX_PARAMS`.
+
+    One whose commas do not stand at its thousands lost a digit.
+    """
+    if "," in text and not _THOUSANDS.fullmatch(text):
+        return None
     digits = text.replace(",", "")
     if not (digits.isdecimal() and digits.isascii()):
         digits = digits.replace("_", "").strip()
@@ -414,6 +420,8 @@ def total_params(totals: dict[str, str]) -> int | None:
     count = read_count(value)
     if count is not None and not unit:
         return count
+    if "," in value and not _THOUSANDS.fullmatch(value.partition(".")[0]):
+        return None  # it lost a digit, or stands for a point
     try:
         scaled = float(value.replace(",", "")) * {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "": 1.0}[unit.strip()]
     except (ValueError, KeyError):

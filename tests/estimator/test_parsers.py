@@ -782,6 +782,14 @@ def test_a_total_that_lost_its_first_digits_is_not_taken(name: str) -> None:
         parse_summary(text)
 
 
+@pytest.mark.parametrize("total", ["3,06", "3,0666", ",066", "30,66", "3,066,"])
+def test_a_total_whose_commas_are_not_at_its_thousands_lost_a_digit(total: str) -> None:
+    assert parse_summary(TORCHINFO.replace("Total params: 3,066", f"Total params: {total}")).total_params == 3_066
+    assert parse_summary(TORCHINFO.replace("params: 3,066", f"params (K): {total}")).total_params == 3_066
+    with pytest.raises(SummaryError, match="is not a number of parameters"):
+        parse_summary(TORCHINFO.replace("2,352", total))
+
+
 def test_a_total_is_less_than_the_rows_by_what_is_called_again() -> None:
     """Another tool than torchsummary may count a layer once that is called often; not one that no other is like."""
     rows = [("Linear", 4_160)] * 3 + [("Linear", 8_320), ("LayerNorm", 128)]
