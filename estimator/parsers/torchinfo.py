@@ -48,6 +48,10 @@ _NO_PARAMETERS: Final = (
     'no column of this table tells the parameters: print it with col_names=("output_size", "num_params"), '
     "and paste all of its width"
 )
+_GUESSED: Final = (
+    'the line "Forward/backward pass size" is missing below the table: what the blocks that it does not open keep is '
+    "a guess"
+)
 _NO_TREE: Final = "what is drawn before layers is lost, so nothing tells what holds them: print it with ascii_only"
 _NONE: Final = ("--", "[]")
 _LINEAR: Final = "Linear"
@@ -73,6 +77,8 @@ _MOST_ENDS: Final = 2
 _FEW: Final = 0.1
 # What may have parameters and no mult-adds, and how many for each channel.
 _UNCOUNTED: Final = (("BatchNorm", 2), ("Scale", 1))
+# From this share of the parameters on blocks that are not opened hold most of a model.
+_MOST_HIDDEN: Final = 0.5
 _BLOCKS: Final = ("Block", "Stage", "Encoder", "Decoder", "Bottleneck")
 # What is called so and holds no layers: ``DropBlock``, ``ShuffleBlock``, ``PositionalEncoder``.
 _NO_LAYERS: Final = ("Drop", "Shuffle", "Position", "Fourier")
@@ -489,8 +495,8 @@ def _summary(table: _Table) -> ModelSummary:
             inferred.append(f"this version counts no packed projections of attention; {packed:,} parameters were added")
             counted += packed
             stated = None if stated is None else stated + packed
-    inferred += _taken(columns, counted, stated)
-    hides = whole.UNSURE if whole.UNSURE in inferred else ""
+    inferred += [*_taken(columns, counted, stated), *_guessed(flat, pass_mb)]
+    hides = next((said for said in (whole.UNSURE, _GUESSED) if said in inferred), "")
     return ModelSummary(
         format="torchinfo",
         root=_with_logits(versions.today(root_of(nest(flat)), types, in_order=True)),
@@ -718,6 +724,20 @@ def _check_hidden(table: _Table, flat: list[tuple[int, Layer]]) -> None:
         if deepest == 1 or table.lines[row.number - 1].lstrip().startswith("|"):
             why = "torch-summary tells nothing of what is inside: print the model with depth=20"
             raise _fail(table.lines, row, why)
+
+
+def _guessed(flat: list[tuple[int, Layer]], pass_mb: float | None) -> list[str]:
+    """Say of a table without its printed pass, which tells how much hidden blocks give out, that it hides most of all.
+
+    Returns:
+        A sentence, or none.
+    """
+    if pass_mb is not None:
+        return []
+    breathe()
+    below = [depth for depth, _ in flat[1:]] + [0]
+    hidden = sum([layer.params for at, (depth, layer) in enumerate(flat) if below[at] <= depth and _hides(layer)])
+    return [_GUESSED] if hidden > sum([layer.params for _, layer in flat]) * _MOST_HIDDEN else []
 
 
 def _is_empty(layer: Layer) -> bool:

@@ -111,6 +111,17 @@ def test_where_blocks_hide_layers_a_note_says_that_calls_are_hidden() -> None:
     assert not parse_summary(_table(rows, 4, 7 * _EACH)).note
 
 
+def test_a_table_without_its_printed_pass_says_that_hidden_blocks_are_a_guess() -> None:
+    hiding = _table(SHARED.replace("--\n│    └─Linear: 2-1", "131,584\n│    └─Linear: 2-1"), elements=3 * _EACH)
+    hiding = "\n".join(line for line in hiding.splitlines() if "2-" not in line)
+    cut = hiding.replace("Forward/backward", "")
+    said = 'the line "Forward/backward pass size" is missing below the table'
+    assert not parse_summary(hiding).note
+    assert parse_summary(cut).note.startswith(said)
+    assert parse_summary(cut).inferred[-1].startswith(said)
+    assert not parse_summary(cut.replace("Block", "Linear")).note  # nothing is hidden
+
+
 def test_lists_of_layers_that_repeat_their_numbers_leave_no_gap() -> None:
     block = "├─ModuleList: 1-{0}                        --                        (recursive)\n│    └─Linear: 2-{1}"
     block += "                       [4, 64, 256]              65,792\n"
