@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Set
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from estimator import sizes, versions
@@ -36,6 +37,7 @@ _LEFT_OUT: Final = ("...", "…")
 _OMITTED: Final = re.compile(r"\b(?:truncated|omitted|snip(?:ped)?|skipp(?:ed|ing) \d+)\b", re.IGNORECASE)
 _MISSING: Final = "lines before this one are missing: paste all of the print"
 _UNREAD: Final = "expected `(name): Type(...)`: paste the model as `print(model)` writes it"
+_NAME: Final = attrgetter("name")
 # Columns by which PyTorch puts what a block holds further in.
 _LEVEL: Final = 2
 _MAX_WRAPPED: Final = 12
@@ -137,7 +139,7 @@ class _Line(NamedTuple):
 class _Frame:
     """A container that is still open: its lines from index ``start`` on, and what `_Reader.by_place` was before it."""
 
-    __slots__ = ("by_place", "children", "indent", "line", "lines", "notes", "number", "size", "start", "total")
+    __slots__ = ("begins", "by_place", "children", "line", "more", "notes", "number", "size", "start", "total")
 
     def __init__(self, line: _Line, number: int, start: int, by_place: int) -> None:
         self.line = line
@@ -145,8 +147,8 @@ class _Frame:
         self.start = start
         self.by_place = by_place
         self.children: list[Layer] = []
-        self.indent = -1  # how far in its layers stand; -1 before the first
-        self.lines = 0  # of its layers, of which one may stand for several
+        self.begins = ""  # how the lines of its layers begin, with their first letter; "" before the first
+        self.more = 0  # layers than lines, of which one may stand for several
         self.notes: list[str] = []
         self.size = 1
         self.total = 0
@@ -222,22 +224,26 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _check_indent(further: int, number: int, lines: list[str]) -> None:
+def _check_indent(frame: _Frame, number: int, lines: list[str]) -> None:
     """Refuse a layer that stands in another column than those before it in the same block, as lines are missing.
 
     What numbers of lines and the like left before it moves it by less than a level, and a terminal that breaks lines
     leaves blanks alone in the line before.
 
     Args:
-        further: so many columns further in it stands.
-        number: of its line, or of its first one.
+        frame: the block; of the first layer it is noted how its line begins.
+        number: of the layer's line, or of its first one.
         lines: the text.
 
     Raises:
         SummaryError: it stands whole levels off.
     """
-    if further % _LEVEL == 0 and lines[number - 2].strip():
-        raise t.fail(number, lines[number - 1], _MISSING)
+    line = lines[number - 1]
+    indent = _indent(line)
+    further = indent - (len(frame.begins) - 1) if frame.begins else 0
+    frame.begins = frame.begins or line[: indent + 1]
+    if further and further % _LEVEL == 0 and lines[number - 2].strip():
+        raise t.fail(number, line, _MISSING)
 
 
 def _check_names(frame: _Frame, number: int, lines: list[str], *, inside: bool) -> None:
@@ -254,12 +260,12 @@ def _check_names(frame: _Frame, number: int, lines: list[str], *, inside: bool) 
     Raises:
         SummaryError: it is such a block.
     """
-    names = {layer.name for layer in frame.children}
+    names = set(map(_NAME, frame.children))
     if not names or "" in names:
         return
     if inside and not frame.line.name:
         raise t.fail(frame.number, lines[frame.number - 1], _UNREAD)
-    if len(names) != frame.lines:
+    if len(names) != len(frame.children) - frame.more:
         why = "two layers of the block that ends here have one name: paste the print as it was"
         raise t.fail(number, lines[number - 1], why)
 
@@ -593,7 +599,8 @@ class _Reader:
                 raise t.fail(number, lines[number - 1], "this `)` closes nothing: paste `print(model)` from its start")
             frame = stack.pop()
             self.code = self.code or not (stack or frame.children or line.params)
-            _check_names(frame, number, lines, inside=bool(stack))
+            if len(frame.children) > 1 or not frame.line.name:
+                _check_names(frame, number, lines, inside=bool(stack))
             alike, total = self._container(frame, line.params)
             if frame.by_place == self.by_place and at - frame.start <= _MOST_COMPARED:
                 self._blocks[frame.line.type, len(stack)] = _Block(frame.start, at, alike, frame.size, total)
@@ -629,12 +636,9 @@ class _Reader:
             self.root, self.total = layer, total
             return
         parent = self._stack[-1]
-        indent = _indent(lines[number - 1])
-        if parent.indent < 0:
-            parent.indent = indent
-        elif indent != parent.indent:
-            _check_indent(indent - parent.indent, number, lines)
-        parent.lines += 1
+        begins = parent.begins
+        if not begins or not lines[number - 1].startswith(begins):
+            _check_indent(parent, number, lines)
         parent.size += size * repeat
         if parent.size > t.MAX_LAYERS:
             raise t.fail(number, lines[number - 1], f"more than {t.MAX_LAYERS:,} layers")
@@ -642,6 +646,7 @@ class _Reader:
             parent.children.append(layer)
         else:
             parent.children.extend([layer] * repeat)
+            parent.more += repeat - 1
         parent.total += total * repeat
 
     def leaf(self, line: _Line) -> Layer:
