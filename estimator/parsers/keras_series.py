@@ -6,7 +6,7 @@ comes from, which is known by its width, as that follows from the number of para
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from estimator.breath import OFTEN, breathe
@@ -34,7 +34,7 @@ def unrolled(layers: Sequence[Layer]) -> list[Layer]:
         layers: of a table in order, with shapes of one sample.
     """
     made: list[Layer] = []
-    series: list[tuple[int, int]] = []  # shapes so far
+    series: dict[int, tuple[int, int]] = {}  # by width: place and steps of the last so far
     for number, layer in enumerate(layers):
         if not number & OFTEN:
             breathe()
@@ -48,16 +48,16 @@ def unrolled(layers: Sequence[Layer]) -> list[Layer]:
         else:
             made.append(layer)
         if shape and len(shape) == _SERIES:
-            series.append((shape[0], shape[1]))
+            series[shape[1]] = number, shape[0]
     return made
 
 
-def _recurrent(layer: Layer, series: list[tuple[int, int]]) -> tuple[str, int] | None:
+def _recurrent(layer: Layer, series: Mapping[int, tuple[int, int]]) -> tuple[str, int] | None:
     """Tell which recurrent layer this is, by PyTorch's name, and how many steps it takes; None if it is none.
 
     Args:
         layer: of the table.
-        series: shapes of the series before it.
+        series: by their width, place and steps of the last series before it.
     """
     shape = layer.output_shape
     plain = _PLAIN.get(layer.type)
@@ -68,10 +68,10 @@ def _recurrent(layer: Layer, series: list[tuple[int, int]]) -> tuple[str, int] |
         for type_ in ([plain] if plain else _BIASES)
         for width in _widths(type_, layer.params, shape[-1], both=plain is None)
     ]
-    for steps, features in reversed(series):
-        found = next((type_ for type_, width in takes if width == features), None)
-        if found is not None:
-            return found, steps if len(shape) < _SERIES else shape[0]
+    known = [(*series[width], type_) for type_, width in takes if width in series]
+    if known:
+        _, steps, type_ = max(known, key=lambda one: one[0])
+        return type_, steps if len(shape) < _SERIES else shape[0]
     if plain is None and not takes:
         return None  # it holds something else
     return plain or takes[0][0], OPEN if len(shape) < _SERIES else shape[0]
