@@ -673,7 +673,7 @@ def test_small_networks_pool_in_their_code(
 
 
 @pytest.mark.parametrize("pool", ["", "    (pool): MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1)\n"])
-@pytest.mark.parametrize("around", ["{convs}{pool}{linear}", "  (body): Body(\n{convs}{pool}  )\n{linear}"])
+@pytest.mark.parametrize("around", ["{convs}{pool}{linear}", "    (body): Body(\n{convs}{pool}    )\n{linear}"])
 @pytest.mark.parametrize("listed", [True, False])
 def test_small_networks_that_are_parts_of_a_model_pool_in_their_code(pool: str, around: str, listed: bool) -> None:
     convs = "".join(
