@@ -461,14 +461,14 @@ def _other(text: str, name: str, rest: str) -> _Line | None:
             _, found, size = rest.partition(" of size ")
             if not found:
                 return None
-            size = size.partition("]")[0].partition(" (")[0]
+            size = size.partition("]")[0].partition(" (")[0].strip() or "1"  # a single number has no sizes
             dims = [part.strip() for part in size.split("x")]
             if not all(part.isdecimal() and len(part) <= 12 for part in dims):
                 return None
             params = 1
             for part in dims:
                 params *= int(part)
-            return _Line(_LEAF, _BARE, name, 1, (("size", size.strip()),), min(params, t.MAX_PARAMS))
+            return _Line(_LEAF, _BARE, name, 1, (("size", size),), min(params, t.MAX_PARAMS))
         return None
     return _Line(_NOTE, args=(("", text),))
 

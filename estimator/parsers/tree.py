@@ -12,6 +12,7 @@ from estimator.kept import keep
 from estimator.layer import STEPS_FIRST, Layer
 
 _TWO: Final = 2
+_OF_CLASSES: Final = 2  # axes of what is given out for each class
 _PICTURES: Final = 4
 # Axes of what is given out for each step of a series.
 _OF_SERIES: Final = 3
@@ -70,9 +71,16 @@ def batch_of(
         columns = len(root) == _OF_SERIES and len(pictures) == 1 and root[0] not in squares
         # A batch of one that gives out a film has its pictures second.
         ordered = root[0] != 1 and root[1] in pictures and alone and (columns or root[0] not in sides)
+        # What gives out classes may have as many of them as pieces of pictures inside, of each sample several.
+        samples = root[0] or 0
+        pieces = len(root) == _OF_CLASSES and samples > 0 and all(first and first % samples == 0 for first in firsts)
         seen = firsts[root[0]]
         voices = root[1] == begins == 1 and firsts[1] > seen  # of one sample
-        if ordered or voices or (seconds == {root[1]} != {None} and _of_lengths(root[0], firsts, types)):
+        if (
+            (ordered and not pieces)
+            or voices
+            or (seconds == {root[1]} != {None} and _of_lengths(root[0], firsts, types))
+        ):
             return root[1]  # its answers, to pictures or to another series, are in order of a sequence
         of_one = root[0] != 1 and next(iter(pictures), None) == 1  # a picture, behind which each box has a mask
         boxes = root[1:] == _BOX and bool(pictures) and (of_one or root[0] not in pictures)

@@ -416,6 +416,8 @@ ANSWERS = (20, 8, 5)
         ([((32, 3, 8, 8), 5), ((31, 7), 1), ((4, 16), 1), ((4, 10), 1)], (4, 10), 32),
         ([((None, 3, 8, 8), 5), ((4, 16), 2), ((4, 10), 1)], (4, 10), None),
         ([((30, 3, 8, 8), 5), ((4, 16), 2), ((4, 10), 1)], (4, 10), 30),
+        # As many classes as pieces of pictures, of each sample so many.
+        ([((32, 12, 10, 10), 8), ((400, 12, 8, 8), 8), ((4, 801, 76), 1), ((4, 400), 1)], (4, 400), 4),
         # Inside, each sample is several, or one row is of all; what has the batch behind its steps does not count.
         ([((64, 32), 4), ((16, 5), 1)], (16, 5), 16),
         ([((64, 32), 4), ((24, 5), 1)], (24, 5), 64),
@@ -755,6 +757,7 @@ def test_single_layer_print() -> None:
         ("PReLU(num_parameters=4)", 4),
         ("EmbeddingBag(50, 4, mode='sum')", 200),
         ("ParameterList(  (0): Parameter containing: [torch.float32 of size 4x5])", 20),
+        ("ParameterDict(  (depth): Parameter containing: [torch.FloatTensor of size ])", 1),
         ("Bilinear(in1_features=2, in2_features=3, out_features=4, bias=True)", 28),
         ("FrozenBatchNorm2d(64, eps=1e-05)", 0),
         ("Unknown(3, 4, x=5)", 0),
