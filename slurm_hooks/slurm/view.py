@@ -8,6 +8,7 @@ from ``squeue`` with chosen columns: its ``--json`` ignores filters on 22.05 and
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -404,11 +405,17 @@ def expand_hostlist(text: str) -> list[str]:
 
 
 def _resident(row: ResidentRow, share: int) -> Resident:
-    record = decode(row.admin_comment)
+    return Resident(row.job_id, row.user, share, *_said(row.admin_comment))
+
+
+# Of thousands of jobs that run, few are new since the last look. Bounded in number, as comments are in length.
+@functools.lru_cache(maxsize=16_384)
+def _said(admin_comment: str) -> tuple[int | None, float | None, tuple[float, ...], int]:
+    """Memory in MiB, SMACT, activity and thread percentage of a resident, as its job's comment tells them."""
+    record = decode(admin_comment)
     if record is None:
-        return Resident(row.job_id, row.user, share)
-    threads = record.thread_percentage or FULL_THREADS
-    return Resident(row.job_id, row.user, share, record.upper_mib, record.smact, record.activity, threads)
+        return None, None, (), FULL_THREADS
+    return record.upper_mib, record.smact, record.activity, record.thread_percentage or FULL_THREADS
 
 
 def _int(text: str | None) -> int:

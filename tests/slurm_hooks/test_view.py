@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from slurm_hooks.cluster import ClusterView, Gpu, PerGpu, PinnedJob, Resident, SlurmPartition, floating_in
-from slurm_hooks.records import Record, encode
+from slurm_hooks.records import Record, decode, encode
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
 from slurm_hooks.slurm.view import (
     RESIDENT_COLUMNS,
+    ResidentRow,
     beside,
     build,
     enforces_limits,
@@ -63,6 +64,25 @@ RESIDENTS = "".join(
         "squeue: error: nobody knows what\n",
     ]
 )
+
+
+def test_a_comment_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are thousands at each look."""
+    read = []
+
+    def counted(text: str) -> Record | None:
+        read.append(text)
+        return decode(text)
+
+    monkeypatch.setattr("slurm_hooks.slurm.view.decode", counted)
+    comment = f"JS1:x {encode(Record('share', upper_mib=1234, smact=0.25, activity=(0.5,)))}"
+    rows = [ResidentRow(job, "node0", "gres/mps:g0=10", f"user{job}", comment) for job in (1, 2)]
+    for _ in range(2):
+        made = build(parse_nodes(NODE), [], rows, taken=0.0, can_retype=False)
+        residents = [resident for node in made.nodes for gpu in node.gpus for resident in gpu.residents]
+        found = [(resident.job_id, resident.user, resident.share, resident.memory_mib) for resident in residents]
+        assert found == [(1, "user1", 10, 1234), (2, "user2", 10, 1234)]
+    assert read == [comment]
 
 
 def test_a_whole_view() -> None:
