@@ -81,6 +81,7 @@ COMPILED = (
     "slurm_hooks/amounts.py",
     "slurm_hooks/answer.py",
     "slurm_hooks/cluster.py",
+    "slurm_hooks/columns.py",
     "slurm_hooks/decision.py",
     "slurm_hooks/directives.py",
     "slurm_hooks/estimating.py",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from slurm_hooks.columns import Columns
 
 from slurm_hooks.shares import SHARES_PER_GPU
 
@@ -217,6 +220,7 @@ class ClusterView:
         without_shares: reservations in which this Slurm starts no job for shares.
         at_limit: users with a job that waits for a limit of their association or QOS.
         enforces_limits: whether this Slurm may let a job wait for such a limit.
+        columns: what placement goes by, of these nodes or of what they were before, or None where nobody made it.
     """
 
     taken: float = float("-inf")
@@ -235,6 +239,7 @@ class ClusterView:
     without_shares: frozenset[str] = frozenset()
     at_limit: frozenset[str] = frozenset()
     enforces_limits: bool = False
+    columns: Columns | None = field(default=None, compare=False, repr=False)
 
 
 def with_arrivals(view: ClusterView, arrivals: Iterable[Arrival]) -> ClusterView:
@@ -242,19 +247,19 @@ def with_arrivals(view: ClusterView, arrivals: Iterable[Arrival]) -> ClusterView
 
     In a burst there are thousands of them: what one more costs does not grow with those before it.
     """
-    nodes, unplaced = list(view.nodes), []
-    index = {node.name: number for number, node in enumerate(nodes)}
+    unplaced: list[Arrival] = []
+    placed: list[tuple[Gpu, Arrival]] = []
     for arrival in arrivals:
         if arrival.gpu is None:
             unplaced.append(arrival)
-        elif arrival.gpu.node in index:
-            number = index[arrival.gpu.node]
-            nodes[number] = _with_resident(nodes[number], arrival.gpu.type, arrival)
+        else:
+            placed.append((arrival.gpu, arrival))
+    nodes = _with_residents(view.nodes, placed) if placed else view.nodes
     floating = {**view.floating}
     for partition in {name for arrival in unplaced for name in arrival.partitions}:
         jobs = [arrival for arrival in unplaced if partition in arrival.partitions]
         floating[partition] = _more(view.floating.get(partition, _NOTHING), jobs)
-    return replace(view, nodes=tuple(nodes), floating=floating)
+    return replace(view, nodes=nodes, floating=floating)
 
 
 def floating_in(view: ClusterView, partition: str) -> Floating:
@@ -279,6 +284,17 @@ def _more(floating: Floating, jobs: Sequence[Arrival]) -> Floating:
         floating.cpus + sum(job.cpus for job in jobs),
         floating.memory_mib + sum(job.memory_mib for job in jobs),
     )
+
+
+def _with_residents(nodes: Sequence[Node], placed: Sequence[tuple[Gpu, Arrival]]) -> tuple[Node, ...]:
+    """`nodes` with jobs on their GPUs; those of nodes that are not there are left out."""
+    made, names = list(nodes), {gpu.node for gpu, _ in placed}
+    index = {node.name: number for number, node in enumerate(made) if node.name in names}
+    for gpu, arrival in placed:
+        number = index.get(gpu.node)
+        if number is not None:
+            made[number] = _with_resident(made[number], gpu.type, arrival)
+    return tuple(made)
 
 
 def _with_resident(node: Node, device: str, arrival: Arrival) -> Node:

@@ -198,12 +198,15 @@ def _by_policy(view: ClusterView, need: Need, policy: str, last: tuple[str, str]
 
 def _why_none(view: ClusterView, need: Need, policy: str, last: tuple[str, str] | None) -> str:
     """Why `choose` finds no GPU."""
-    here = [node for node in view.nodes if need.partition in node.partitions and node.shares and node.gpus]
-    if not here:
+    here = (node for node in view.nodes if need.partition in node.partitions and node.shares and node.gpus)
+    first = next(here, None)
+    if first is None:
         return f"no GPU of partition {need.partition} has a Type and shares of its own"
     if need.user and choose(view, need._replace(user=""), policy, last) is not None:
         return "no GPU without other users' jobs has room now"
-    untold = next((node.name for node in here if node.opaque), "")
+    untold = next(
+        (n.name for n in view.nodes if n.opaque and n.shares and n.gpus and need.partition in n.partitions), ""
+    )
     if untold:
         return f"which GPUs of {untold} are free is not told: AccountingStorageTRES lacks their Types"
     return "no GPU has room now"

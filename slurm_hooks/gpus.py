@@ -7,6 +7,7 @@ from typing import Final
 from estimator.gpus import is_named, lookup
 from slurm_hooks import mig
 from slurm_hooks.cluster import ClusterView
+from slurm_hooks.columns import columns_in
 from slurm_hooks.config import Partition
 from slurm_hooks.memory import memory_of
 from slurm_hooks.request import GpuRequest
@@ -26,13 +27,14 @@ def types_of(request: GpuRequest, partition: Partition, view: ClusterView) -> tu
     """Device type and node feature that a user's GPU type means: one of the two, or neither."""
     if not request.type:
         return "", ""
-    if any(gpu.type == request.type for node in view.nodes for gpu in node.gpus) or mig.instance(request.type):
+    columns = columns_in(view)
+    if request.type in columns.types or mig.instance(request.type):
         return request.type, ""
     of_partition = _is_model(request.type, partition)
     names: tuple[str, ...] = (request.type,)
     if of_partition:
         names = (partition.feature,) if partition.feature else (request.type, partition.gpu_model)
-    feature = next((name for name in names if any(name in node.features for node in view.nodes)), "")
+    feature = next((name for name in names if columns.has_feature(name)), "")
     may_be = not feature and (of_partition or not partition.gpu_model)
     if may_be and any(request.type in node.several for node in view.nodes):
         return request.type, ""
@@ -53,7 +55,7 @@ def unknown_type(request: GpuRequest, partition: Partition, view: ClusterView) -
         return f"GPU type {request.type} is not known: nobody has looked at Slurm's nodes yet"
     if partition.gpu_model and not of_partition:
         return f"GPU type {request.type} is not the partition's: its GPUs are {partition.gpu_model}"
-    if any(feature in node.features for node in view.nodes):
+    if columns_in(view).has_feature(feature):
         return ""
     return f"GPU type {request.type} is not known: no node has it as device type, none has the feature {feature}"
 

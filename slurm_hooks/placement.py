@@ -6,11 +6,17 @@ available is what is not reserved, so that the answer holds for as long as the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from slurm_hooks.cluster import ALL_MEMORY, ClusterView, Floating, Gpu, Node, floating_in
+from slurm_hooks.columns import NOBODY, SEVERAL, Columns, OfGpu, Places, columns_in
 from slurm_hooks.shares import SHARES_PER_GPU
+
+Truths = npt.NDArray[np.bool_]
 
 
 class Need(NamedTuple):
@@ -54,95 +60,8 @@ def candidates(view: ClusterView, need: Need) -> list[Gpu]:
     Where users have MPS servers of their own, jobs of other users would take turns with it instead of running beside
     it: GPUs that hold such jobs do not count.
     """
-    floating = floating_in(view, need.partition)
-    fitting = [
-        gpu
-        for node in view.nodes
-        if _node_fits(node, need, floating)
-        for gpu in node.gpus
-        if gpu.free_shares >= need.share + floating.shares and need.gpu_type in ("", gpu.type)
-    ]
-    return [gpu for gpu in fitting if not holds_others(gpu, need.user)] if need.user else fitting
-
-
-def holds_others(gpu: Gpu, user: str) -> bool:
-    """Whether a GPU holds jobs of other users, or has promised shares to jobs that may be theirs."""
-    shares = 0
-    for resident in gpu.residents:
-        if resident.user != user:
-            return True
-        shares += resident.share
-    return gpu.used_shares > shares
-
-
-def _node_fits(node: Node, need: Need, floating: Floating) -> bool:
-    return (
-        node.available
-        and node.shares
-        and need.until <= node.reserved_from
-        and need.partition in node.partitions
-        and (not need.nodes or node.name in need.nodes)
-        and node.name not in need.excluded
-        and need.features <= node.features
-        and _has_room(node, need, floating)
-        and _takes(node, need)
-    )
-
-
-def _has_room(node: Node, need: Need, floating: Floating) -> bool:
-    """Whether processors and memory of a node are left for a job."""
-    cpus = -(-need.cpus // node.threads) * node.threads
-    memory_mib = need.memory_mib + (cpus - need.cpus) * need.memory_per_cpu_mib
-    if memory_mib >= ALL_MEMORY:
-        memory_mib = node.memory_mib
-    return node.free_cpus - floating.cpus >= cpus and node.free_memory_mib - floating.memory_mib >= memory_mib
-
-
-def _takes(node: Node, need: Need) -> bool:
-    """Whether a node takes jobs of this user now, whatever it has left."""
-    if node.owner:
-        return node.owner == need.owner
-    if not need.by_user:
-        return True
-    return node.idle and all(resident.user == need.owner for gpu in node.gpus for resident in gpu.residents)
-
-
-def free_memory_mib(gpu: Gpu, usable_mib: int) -> float:
-    """Memory of `gpu` that no resident has reserved, in MiB."""
-    known = shares = 0.0
-    for resident in gpu.residents:
-        memory = resident.memory_mib
-        known += usable_mib * resident.share / SHARES_PER_GPU if memory is None else memory
-        shares += resident.share
-    unknown = gpu.used_shares - shares
-    return usable_mib - known - (unknown * usable_mib / SHARES_PER_GPU if unknown > 0 else 0.0)
-
-
-def smact(gpu: Gpu, default: float) -> float:
-    """Sum of the residents' SMACT; shares held by jobs that are not known count as one resident."""
-    total = shares = 0.0
-    for resident in gpu.residents:
-        total += default if resident.smact is None else resident.smact
-        shares += resident.share
-    return total + default if gpu.used_shares > shares else total
-
-
-Ranking = Callable[[Gpu, Need], tuple[float, ...]]
-
-
-def _magm(gpu: Gpu, need: Need) -> tuple[float, ...]:
-    return (-free_memory_mib(gpu, need.usable_mib), smact(gpu, need.smact_default))
-
-
-def _lug(gpu: Gpu, need: Need) -> tuple[float, ...]:
-    return (smact(gpu, need.smact_default), -free_memory_mib(gpu, need.usable_mib))
-
-
-def _mug(gpu: Gpu, need: Need) -> tuple[float, ...]:
-    return (-smact(gpu, need.smact_default), free_memory_mib(gpu, need.usable_mib))
-
-
-RANKINGS: Final[dict[str, Ranking]] = {"magm": _magm, "lug": _lug, "mug": _mug, "kace": _magm}
+    columns = columns_in(view)
+    return [columns.gpus[place] for place in _fitting(columns, view, need).tolist()]
 
 
 def choose(view: ClusterView, need: Need, policy: str, last: tuple[str, str] | None = None) -> Gpu | None:
@@ -155,27 +74,73 @@ def choose(view: ClusterView, need: Need, policy: str, last: tuple[str, str] | N
             ``exclusive`` an idle GPU, ``kace`` (where no predictor is installed) as ``magm``.
         last: node and type of the GPU that round robin chose last.
     """
-    fitting = candidates(view, need)
+    columns = columns_in(view)
+    places = _fitting(columns, view, need)
     if policy == "exclusive":
-        fitting = [gpu for gpu in fitting if gpu.free_shares == SHARES_PER_GPU]
-    if not fitting:
+        places = places[columns.of_gpus[OfGpu.FREE][places] == SHARES_PER_GPU]
+    if not places.size:
         return None
     if policy == "rr":
-        return _after(fitting, last)
-    ranking = RANKINGS.get(policy)
-    if ranking is None:
-        return fitting[0]
-    empty: dict[int, tuple[float, ...]] = {}  # GPUs without known residents differ in their shares only
+        return _after([columns.gpus[place] for place in places.tolist()], last)
+    return columns.gpus[int(places[0]) if policy == "exclusive" else _best(columns, places, policy, need)]
 
-    def rank(gpu: Gpu) -> tuple[float, ...]:
-        if gpu.residents:
-            return ranking(gpu, need)
-        known = empty.get(gpu.used_shares)
-        if known is None:
-            known = empty[gpu.used_shares] = ranking(gpu, need)
-        return known
 
-    return min(fitting, key=rank)
+def _fitting(columns: Columns, view: ClusterView, need: Need) -> Places:
+    """Where the candidates stand among the GPUs."""
+    floating = floating_in(view, need.partition)
+    takes = _with_room(columns, need, floating) & _of_kind(columns, need)
+    if need.nodes or need.excluded or need.by_user or columns.owned:
+        takes &= np.array([_takes(node, need) for node in columns.nodes], dtype=np.bool_)
+    fits = takes[columns.node_of] & (columns.of_gpus[OfGpu.FREE] >= need.share + floating.shares)
+    if need.gpu_type:
+        fits &= columns.of_gpus[OfGpu.TYPE] == columns.types.get(need.gpu_type, SEVERAL)
+    if need.user:
+        holder = columns.of_gpus[OfGpu.HOLDER]
+        fits &= (holder == NOBODY) | (holder == columns.users.get(need.user, NOBODY))
+    return np.flatnonzero(fits)
+
+
+def _with_room(columns: Columns, need: Need, floating: Floating) -> Truths:
+    """Which nodes start jobs for as long as this one may run, and have processors and memory left for it."""
+    open_, free_cpus, free_memory, memory, threads, reserved_from = columns.of_nodes
+    cpus = np.ceil(need.cpus / threads) * threads
+    wanted = need.memory_mib + (cpus - need.cpus) * need.memory_per_cpu_mib
+    wanted = np.where(wanted >= ALL_MEMORY, memory, wanted)
+    room = (free_cpus - floating.cpus >= cpus) & (free_memory - floating.memory_mib >= wanted)
+    fits: Truths = room & (open_ > 0) & (reserved_from >= need.until)
+    return fits
+
+
+def _of_kind(columns: Columns, need: Need) -> Truths:
+    """Which nodes are in the job's partition and have the features that it needs."""
+    fits = [need.partition in partitions and need.features <= features for partitions, features in list(columns.kinds)]
+    return np.array(fits, dtype=np.bool_)[columns.kind_of]
+
+
+def _takes(node: Node, need: Need) -> bool:
+    """Whether a node is one of those that will do, and takes jobs of this user now, whatever it has left."""
+    if (need.nodes and node.name not in need.nodes) or node.name in need.excluded:
+        return False
+    if node.owner:
+        return node.owner == need.owner
+    if not need.by_user:
+        return True
+    return node.idle and all(resident.user == need.owner for gpu in node.gpus for resident in gpu.residents)
+
+
+def _best(columns: Columns, places: Places, policy: str, need: Need) -> int:
+    """The first of `places` that ranks highest by a policy: by one thing, where several are alike by another."""
+    memory, untold_memory, smact, untold_smact = columns.of_gpus[OfGpu.MEMORY : OfGpu.UNTOLD_SMACT + 1]
+    free_memory = (need.usable_mib - memory - untold_memory * need.usable_mib / SHARES_PER_GPU)[places]
+    load = (smact + untold_smact * need.smact_default)[places]
+    if policy == "lug":
+        first, second = -load, free_memory
+    elif policy == "mug":
+        first, second = load, -free_memory
+    else:
+        first, second = free_memory, -load
+    best = np.flatnonzero(first == first.max())
+    return int(places[best[np.argmax(second[best])]])
 
 
 def _after(gpus: Sequence[Gpu], last: tuple[str, str] | None) -> Gpu:

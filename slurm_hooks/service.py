@@ -19,6 +19,7 @@ from slurm_hooks import decision as rules
 from slurm_hooks import estimating
 from slurm_hooks.answer import Answer, answer_to, left_as_written
 from slurm_hooks.cluster import Arrival, ClusterView, Gpu, Resident, partition_of, with_arrivals
+from slurm_hooks.columns import with_columns
 from slurm_hooks.config import Config, Partition
 from slurm_hooks.directives import LATE, Directives
 from slurm_hooks.experience import Experience, runs_of
@@ -34,6 +35,8 @@ log: Final = logging.getLogger("rad.service")
 
 # A job shows up in Slurm right after its decision: a look that began this much later has seen it, in seconds.
 _SETTLING_S: Final = 1.0
+# Between two answers decisions are forgotten this often at most, and half as often while somebody waits, in seconds.
+_REBUILD_S: Final = 1.0
 _NO_FILE: Final = "No such file"
 _NO_DIRECTIVES: Final = Directives()
 
@@ -77,6 +80,7 @@ class Service:
         self._clock = clock
         self._lock = threading.Lock()
         self._view = self._expected = ClusterView()
+        self._rebuilt = float("-inf")
         self._recent: list[_Recent] = []
         self._decided: list[_Decided] = []
         self._last: tuple[str, str] | None = None
@@ -92,36 +96,43 @@ class Service:
     def view(self) -> ClusterView:
         """The cluster as Slurm last showed it, with the decisions that it does not show yet."""
         with self._lock:
-            self._freshen()
+            self._freshen(2 * _REBUILD_S)
             return self._expected
 
-    def _freshen(self) -> None:
+    def _freshen(self, pause_s: float) -> None:
+        """Forget decisions that Slurm should show by now; where that was done less than `pause_s` ago, later.
+
+        While Slurm does not answer, the oldest of thousands has its time behind it at each decision.
+        """
         self._settle()
-        oldest = self._recent[0].at if self._recent else None
-        if oldest is not None and not 0 <= self._clock() - oldest < self.config.radd.recent_s:
+        now, oldest = self._clock(), self._recent[0].at if self._recent else None
+        if oldest is None or 0 <= now - oldest < self.config.radd.recent_s:
+            return
+        if oldest > now or not 0 <= now - self._rebuilt < pause_s:
             self._rebuild()
 
     @property
     def unplaced(self) -> bool:
         """Whether the view waits to show where Slurm has put a job that was not pinned."""
         with self._lock:
-            self._freshen()
+            self._freshen(_REBUILD_S)
             return any(recent.arrival.gpu is None for recent in self._recent)
 
     def settle(self) -> None:
         """Put the last decisions into the view; who has the time does it before the next decision has to."""
         with self._lock:
-            self._settle()
+            self._freshen(_REBUILD_S)
 
     def _settle(self) -> None:
         while self._decided:
             decided = self._decided.pop(0)  # first: what is cut short by the time limit or fails is not done again
             arrival = decided.arrival()
             self._recent.append(_Recent(decided.at, arrival))
-            self._expected = with_arrivals(self._expected, (arrival,))
+            self._expected = with_columns(with_arrivals(self._expected, (arrival,)))
 
     def update(self, view: ClusterView) -> None:
         """Take a new look at the cluster; called from the poller's thread."""
+        view = with_columns(view)
         with self._lock:
             self._settle()
             self._view = view
@@ -129,10 +140,11 @@ class Service:
 
     def _rebuild(self) -> None:
         """Put the decisions that the last look cannot have seen on top of it; none of a time that is still to come."""
-        now, taken = self._clock(), self._view.taken
+        now = self._rebuilt = self._clock()
+        taken = self._view.taken
         kept = self.config.radd.recent_s
         self._recent = [r for r in self._recent if r.at + _SETTLING_S > taken and 0 <= now - r.at < kept]
-        self._expected = with_arrivals(self._view, (recent.arrival for recent in self._recent))
+        self._expected = with_columns(with_arrivals(self._view, (recent.arrival for recent in self._recent)))
 
     def answer(self, fields: Mapping[str, str]) -> Answer:
         """What becomes of the submission in a message's fields."""

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
-from slurm_hooks.placement import Need, candidates, choose, free_memory_mib, smact
+from slurm_hooks.columns import OfGpu, columns_in
+from slurm_hooks.placement import Need, candidates, choose
 
 NEED = Need(share=30, partition="gpu", cpus=4, memory_mib=1000, usable_mib=1000, smact_default=0.25)
 
@@ -111,10 +112,21 @@ def test_needs_that_the_node_does_not_meet(need: Need) -> None:
 
 
 def test_a_resident_of_which_nothing_is_known_counts_by_its_share() -> None:
-    assert free_memory_mib(gpu(0, resident(40)), 1000) == 600
-    assert free_memory_mib(gpu(0, resident(40, 100), used=60), 1000) == 700
-    assert smact(gpu(0, resident(40), used=60), 0.25) == 0.5
-    assert smact(gpu(0, resident(40, load=0.375)), 0.25) == 0.375
+    def known(only: Gpu) -> list[float]:
+        made = columns_in(ClusterView(nodes=(node(only),))).of_gpus
+        columns = (OfGpu.MEMORY, OfGpu.UNTOLD_MEMORY, OfGpu.SMACT, OfGpu.UNTOLD_SMACT)
+        return [float(made[column, 0]) for column in columns]
+
+    assert known(gpu(0, resident(40))) == [0, 40, 0, 1]
+    assert known(gpu(0, resident(40, 100), used=60)) == [100, 20, 0, 2]
+    assert known(gpu(0, resident(40, load=0.375))) == [0, 40, 0.375, 0]
+    # 400 MiB are free beside the one, 350 beside the other; SMACT 0.25 and 0.375 count.
+    view = ClusterView(nodes=(node(gpu(0, resident(60)), gpu(1, resident(40, 650, 0.375))),))
+    assert [found.type for policy in ("magm", "lug", "mug") if (found := choose(view, NEED, policy))] == [
+        "g0",
+        "g0",
+        "g1",
+    ]
 
 
 def test_users_with_servers_of_their_own_keep_to_themselves() -> None:

@@ -458,6 +458,31 @@ def test_decisions_are_forgotten_once_slurm_shows_the_jobs() -> None:
     assert made.view.nodes[0].gpus[0].used_shares == 0
 
 
+def test_while_slurm_does_not_answer_decisions_are_forgotten_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each decision of a burst would go through all before it, while slurmctld waits."""
+    clock = Clock()
+    made, _ = service(clock=clock)
+    rebuilt, within = [], [False]
+    rebuild = Service._rebuild
+
+    def counted(self: Service) -> None:
+        rebuilt.append(within[0])
+        rebuild(self)
+
+    monkeypatch.setattr(Service, "_rebuild", counted)
+    recent_s = made.config.radd.recent_s
+    for _ in range(int(100 * recent_s) + 500):
+        clock.now += 0.01
+        within[0] = True
+        ask(made, "#RAD memory=12G")
+        within[0] = False
+        made.settle()
+    assert 4 <= len(rebuilt) <= 6  # once a second
+    assert not any(rebuilt[1:])  # but when an answer was on its way
+    clock.now += 2 * recent_s
+    assert not made.unplaced
+
+
 def test_an_unpinned_job_counts_wherever_it_may_have_gone_until_it_is_seen() -> None:
     made, _ = service()
     sent = [record(ask(made, features="h200")) for _ in range(3)]

@@ -1,0 +1,174 @@
+"""Nodes and their GPUs as columns of numbers, so that of thousands those that fit are found at once. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from slurm_hooks.cluster import ClusterView, Gpu, Node
+
+Floats = npt.NDArray[np.float64]
+Places = npt.NDArray[np.intp]
+
+NOBODY: Final = -1  # holds a GPU
+SEVERAL: Final = -2  # hold it, or nobody knows who
+
+
+class OfNode(IntEnum):
+    """Columns of nodes: whether it takes jobs for shares, what is free, what it has."""
+
+    OPEN = 0
+    FREE_CPUS = 1
+    FREE_MEMORY = 2
+    MEMORY = 3
+    THREADS = 4
+    RESERVED_FROM = 5
+
+
+class OfGpu(IntEnum):
+    """Columns of GPUs.
+
+    Free shares, memory in MiB and SMACT of residents that tell, shares and number of those that do not; by their
+    numbers, the only user whose jobs it holds and its device type.
+    """
+
+    FREE = 0
+    MEMORY = 1
+    UNTOLD_MEMORY = 2
+    SMACT = 3
+    UNTOLD_SMACT = 4
+    HOLDER = 5
+    TYPE = 6
+
+
+class Numbers(dict[Any, int]):
+    """Numbers for names and the like, in the order in which they come."""
+
+    def __missing__(self, key: Any) -> int:
+        number = self[key] = len(self)
+        return number
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """What decides whether a job can start on a GPU now.
+
+    Attributes:
+        nodes: of which these are the columns.
+        gpus: those of the nodes, in the order of nodes and devices.
+        begins: where the GPUs of each node begin, and where the last one's end.
+        of_nodes, of_gpus: one row for each of `OfNode` and `OfGpu`.
+        node_of: of each GPU, its node's place.
+        kinds: numbers of what partitions and features nodes have; kind_of: of each node.
+        users, types: numbers of those who hold GPUs, and of device types.
+        owned: whether some node takes jobs of one user only.
+    """
+
+    nodes: tuple[Node, ...]
+    gpus: list[Gpu]
+    begins: list[int]
+    of_nodes: Floats
+    of_gpus: Floats
+    node_of: Places
+    kind_of: Places
+    kinds: Numbers
+    users: Numbers
+    types: Numbers
+    owned: bool
+
+    def has_feature(self, name: str) -> bool:
+        """Whether some node has a feature."""
+        return any(name in features for _, features in list(self.kinds))
+
+
+def columns_in(view: ClusterView) -> Columns:
+    """The columns of a view, made now where `with_columns` has not made them before."""
+    made = view.columns
+    if made is not None and made.nodes is view.nodes:
+        return made
+    changed = None if made is None else _changed(view.nodes, made)
+    return changed or _columns_of(view.nodes)
+
+
+def with_columns(view: ClusterView) -> ClusterView:
+    """`view` with its columns, so that no decision has to make them."""
+    made = columns_in(view)
+    return view if made is view.columns else replace(view, columns=made)
+
+
+def _columns_of(nodes: tuple[Node, ...]) -> Columns:
+    kinds, users, types = Numbers(), Numbers(), Numbers()
+    sizes = [len(node.gpus) for node in nodes]
+    return Columns(
+        nodes,
+        [gpu for node in nodes for gpu in node.gpus],
+        np.cumsum([0, *sizes]).tolist(),
+        _turned([_node_row(node) for node in nodes], len(OfNode)),
+        _turned([_gpu_row(gpu, users, types) for node in nodes for gpu in node.gpus], len(OfGpu)),
+        np.repeat(np.arange(len(nodes)), sizes),
+        np.array([kinds[node.partitions, node.features] for node in nodes], dtype=np.intp),
+        kinds,
+        users,
+        types,
+        any(node.owner for node in nodes),
+    )
+
+
+def _changed(nodes: tuple[Node, ...], before: Columns) -> Columns | None:
+    """The columns of `nodes`, by those of what they were before; None where they are other nodes."""
+    changed = [place for place, (old, new) in enumerate(zip(before.nodes, nodes, strict=False)) if old is not new]
+    if len(nodes) != len(before.nodes) or any(len(nodes[n].gpus) != len(before.nodes[n].gpus) for n in changed):
+        return None
+    gpus, of_nodes, of_gpus = before.gpus.copy(), before.of_nodes.copy(), before.of_gpus.copy()
+    kind_of, owned = before.kind_of.copy(), before.owned
+    for place in changed:
+        node, here = nodes[place], slice(*before.begins[place : place + 2])
+        gpus[here] = node.gpus
+        of_nodes[:, place] = _node_row(node)
+        of_gpus[:, here] = _turned([_gpu_row(gpu, before.users, before.types) for gpu in node.gpus], len(OfGpu))
+        kind_of[place] = before.kinds[node.partitions, node.features]
+        owned = owned or bool(node.owner)
+    return replace(before, nodes=nodes, gpus=gpus, of_nodes=of_nodes, of_gpus=of_gpus, kind_of=kind_of, owned=owned)
+
+
+def _turned(rows: Sequence[tuple[float, ...]], width: int) -> Floats:
+    return np.array(rows, dtype=np.float64).reshape(-1, width).T
+
+
+def _node_row(node: Node) -> tuple[float, ...]:
+    return (
+        node.available and node.shares,
+        node.free_cpus,
+        node.free_memory_mib,
+        node.memory_mib,
+        node.threads,
+        node.reserved_from,
+    )
+
+
+def _gpu_row(gpu: Gpu, names: Numbers, types: Numbers) -> tuple[float, ...]:
+    """Shares that are spoken for, but held by nobody who is known, count as one resident that tells nothing."""
+    memory = untold_memory = smact = shares = untold_smact = 0.0
+    users = set()
+    for resident in gpu.residents:
+        shares += resident.share
+        users.add(resident.user)
+        if resident.memory_mib is None:
+            untold_memory += resident.share
+        else:
+            memory += resident.memory_mib
+        if resident.smact is None:
+            untold_smact += 1
+        else:
+            smact += resident.smact
+    holder = names[users.pop()] if len(users) == 1 else SEVERAL if users else NOBODY
+    if gpu.used_shares > shares:
+        untold_memory += gpu.used_shares - shares
+        untold_smact += 1
+        holder = SEVERAL
+    return gpu.free_shares, memory, untold_memory, smact, untold_smact, holder, types[gpu.type]
