@@ -29,6 +29,7 @@ _BACKLOG = 256
 _CHUNK = 65_536
 _PAUSE_S = 1.0
 _IDLE_S = 600.0
+_MISSED_S = 10.0
 _FOREVER = float("inf")
 
 
@@ -49,7 +50,7 @@ class Server:
         self._answer = answer
         self._between = between
         self._allowed = {0, os.getuid(), *_uid(settings.slurm_user)}
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        self._listener = _new_listener()
         self._stop, self._stopped = socket.socketpair()
         self._epoll = select.epoll()
         self._epoll.register(self._stopped, select.EPOLLIN)
@@ -57,6 +58,7 @@ class Server:
         self._bound: tuple[int, int] | None = None  # device and inode of its path
         self._look_at = _FOREVER  # when the next connection's time may be up
         self._listen_at = _FOREVER  # when connections are taken again
+        self._missed_at = 0.0  # when it is looked whether its path is still there
 
     @property
     def connections(self) -> int:
@@ -75,35 +77,55 @@ class Server:
             raise OSError(errno.EADDRINUSE, "another radd answers there: stop it first", str(path))
         if path.exists() and stat.S_ISSOCK(path.lstat().st_mode):
             path.unlink()
-        old = os.umask(0o177)
         try:
-            self._listener.bind(str(path))
+            self._listen(path)
         except OSError:
             self._close()
             raise
+
+    def _listen(self, path: Path) -> None:
+        old = os.umask(0o177)
+        try:
+            self._listener.bind(str(path))
         finally:
             os.umask(old)
         self._bound = _file_at(path)
         _give_to(path, self._settings.slurm_user)
         self._listener.listen(_BACKLOG)
         self._epoll.register(self._listener, select.EPOLLIN)
+        self._missed_at = time.monotonic() + _MISSED_S
+
+    def _listen_anew(self) -> None:
+        """Make the socket anew where somebody has removed it: radd would run, and answer nobody who comes."""
+        path = Path(self._settings.socket)
+        self._missed_at = time.monotonic() + _MISSED_S
+        if _file_at(path) is not None:  # its own, or that of a radd that came after
+            return
+        self._listen_at = _FOREVER
+        try:
+            self._listener.close()
+            self._listener = _new_listener()
+            self._listen(path)
+            log.warning("%s was removed: radd has made it anew", path)
+        except OSError as error:
+            log.warning("%s was removed, and cannot be made anew: %s", path, error)
 
     def serve(self) -> None:
         """Answer until `stop`; then nothing is open any more."""
-        listener, stopped = self._listener.fileno(), self._stopped.fileno()
+        stopped = self._stopped.fileno()
         try:
             while True:
-                wait = min(self._look_at, self._listen_at)
-                events = self._epoll.poll(None if wait == _FOREVER else max(0.0, wait - time.monotonic()))
+                wait = min(self._look_at, self._listen_at, self._missed_at)
+                events = self._epoll.poll(max(0.0, wait - time.monotonic()))
                 for fd, _ in events:
                     connection = self._open.get(fd)
                     if connection is not None:
                         self._go_on(connection)
-                    elif fd == listener:
+                    elif fd == self._listener.fileno():
                         self._accept()
                     elif fd == stopped:
                         return
-                if wait != _FOREVER and time.monotonic() >= wait:
+                if time.monotonic() >= wait:
                     self._look_at_the_clock()
         finally:
             self._close()
@@ -123,8 +145,10 @@ class Server:
             end.close()
 
     def _look_at_the_clock(self) -> None:
-        """Drop connections whose time is up, and listen again."""
+        """Drop connections whose time is up, and listen again, or anew."""
         now = time.monotonic()
+        if self._missed_at <= now:
+            self._listen_anew()
         for connection in [one for one in self._open.values() if one.until <= now]:
             self._drop(connection)
         self._look_at = min((one.until for one in self._open.values()), default=_FOREVER)
@@ -247,6 +271,10 @@ class _Connection:
         if len(self._data) == self._body.stop:
             self._data = protocol.encode(self._answer(self._data[self._body]))
             self.waits_for = select.EPOLLOUT
+
+
+def _new_listener() -> socket.socket:
+    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
 
 
 def _somebody_listens(path: Path) -> bool:

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import resource
+import shutil
 import socket
 import stat
 import subprocess
@@ -323,6 +324,37 @@ def test_the_socket_of_the_one_that_came_after_stays(settings: Radd) -> None:
         assert path.exists()
         Path(f"{path}.new").rename(path)
     assert path.exists()
+
+
+def test_a_socket_that_somebody_removed_is_made_anew(
+    settings: Radd, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("slurm_hooks.radd.server._MISSED_S", 0.02)
+    folder = Path(settings.socket).parent
+    away = folder.with_name(f"{folder.name}-away")
+
+    async def said(words: str) -> None:
+        while words not in caplog.text:
+            await asyncio.sleep(0.01)
+
+    async def talk() -> list[bytes]:
+        with serving(settings):
+            reader, writer = await asyncio.open_unix_connection(settings.socket)
+            folder.rename(away)  # the whole of its folder
+            await said("cannot be made anew")
+            folder.mkdir(0o755)
+            shutil.rmtree(away)
+            await said("radd has made it anew")
+            Path(settings.socket).unlink()
+            caplog.clear()
+            await said("radd has made it anew")
+            writer.write(GOOD)  # who was connected stays so
+            answers = [await one(reader), await exchange(settings.socket, GOOD)]
+            await close(writer)
+            return answers
+
+    assert asyncio.run(asyncio.wait_for(talk(), 20)) == [ANSWER, ANSWER]
+    assert not Path(settings.socket).exists()
 
 
 def test_only_slurmctlds_user_may_ask(settings: Radd, caplog: pytest.LogCaptureFixture) -> None:
