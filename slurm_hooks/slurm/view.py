@@ -121,14 +121,14 @@ def parse_residents(text: str) -> list[ResidentRow]:
     """Rows of squeue in RESIDENT_COLUMNS."""
     names = [name for name, _ in RESIDENT_COLUMNS]
     cells = ([row[name].decode(errors="replace") for name in names] for row in squeue.rows(text, RESIDENT_COLUMNS))
-    return [ResidentRow(int(number), *rest) for number, *rest in cells if number.isdigit()]
+    return [ResidentRow(int(number), *rest) for number, *rest in cells if number.isdecimal()]
 
 
 def parse_nodes(text: str, reserved: Mapping[str, float] = MappingProxyType({})) -> list[Node]:
     """Lines of ``scontrol show node -o``; nodes without GPUs are left out. `reserved` is `parse_reservations`'."""
     nodes = []
     for line in text.splitlines():
-        fields = dict(_FIELD.findall(line))
+        fields = _fields(line)
         node = _node(fields)
         if node.has_gpus or node.instances:
             nodes.append(replace(node, reserved_from=reserved[node.name]) if node.name in reserved else node)
@@ -161,7 +161,7 @@ def parse_partitions(
     by_default = dict(_LIMITS_OF_MEMORY.findall(settings))
     made = {}
     for line in partitions.splitlines():
-        fields = dict(_FIELD.findall(line))
+        fields = _fields(line)
         longest = seconds(fields.get("MaxTime", ""))
         limit = seconds(fields.get("DefaultTime", "")) or longest
         own = {name: amount for name, amount in fields.items() if name in _MEMORY_FIELDS and amount.isdigit()}
@@ -198,9 +198,9 @@ def parse_reservations(text: str) -> dict[str, float]:
     """
     made: dict[str, float] = {}
     for line in text.splitlines():
-        fields = dict(_FIELD.findall(line))
+        fields = _fields(line)
         begin = fields.get("StartTime", "")
-        if not begin.isdigit():
+        if not begin.isdecimal():
             continue
         for name in expand_hostlist(fields.get("Nodes", "")):
             made[name] = min(float(begin), made.get(name, _NEVER))
@@ -209,7 +209,7 @@ def parse_reservations(text: str) -> dict[str, float]:
 
 def reservations_of_gpus(text: str) -> frozenset[str]:
     """Names of the reservations that hold GPUs, or shares: lines of ``scontrol show reservation -o``."""
-    shown = (dict(_FIELD.findall(line)) for line in text.splitlines())
+    shown = map(_fields, text.splitlines())
     return frozenset(fields.get("ReservationName", "") for fields in shown if counted(fields.get("TRES", "")))
 
 
@@ -418,5 +418,10 @@ def _said(admin_comment: str) -> tuple[int | None, float | None, tuple[float, ..
     return record.upper_mib, record.smact, record.activity, record.thread_percentage or FULL_THREADS
 
 
+def _fields(line: str) -> dict[str, str]:
+    """The fields of a line of scontrol's. What people write, as a node's Reason, comes last, and changes no other."""
+    return dict(reversed(_FIELD.findall(line)))
+
+
 def _int(text: str | None) -> int:
-    return int(text) if text and text.isdigit() else 0
+    return int(text) if text and text.isdecimal() else 0

@@ -326,6 +326,14 @@ def test_memory_that_one_processor_may_have(settings: str, own: str, expected: i
     assert parse_partitions(text, settings)["gpu"].most_memory_per_cpu_mib == expected
 
 
+def test_what_people_write_of_a_node_is_none_of_its_fields() -> None:
+    written = "Comment=State=IDLE Extra=CPUTot=9999 Reason=was Gres=gpu:8 RealMemory=² [root@2026-11-20T18:34:01]"
+    assert parse_nodes(f"{NODE} {written}") == parse_nodes(NODE)
+    drained = NODE.replace("State=MIXED+PLANNED", "State=MIXED+DRAIN")
+    assert [node.available for node in parse_nodes(f"{drained} Reason=back to State=IDLE soon")] == [False]
+    assert parse_nodes(NODE.replace("RealMemory=262144", "RealMemory=²"))[0].memory_mib == 0
+
+
 def test_whose_a_node_is() -> None:
     (node,) = parse_nodes(NODE)
     assert (node.owner, node.idle, node.memory_mib) == ("", False, 262144)
