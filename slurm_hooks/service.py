@@ -29,7 +29,7 @@ from slurm_hooks.reach import gives_whole_nodes, need_of
 from slurm_hooks.reading import Reading, read, submission_from
 from slurm_hooks.request import LeftAlone, Submission, asked_of, with_defaults
 from slurm_hooks.shares import WHOLE_GPU
-from slurm_hooks.starts import waits_for_itself
+from slurm_hooks.starts import waits_for_itself, who_waits
 
 log: Final = logging.getLogger("rad.service")
 
@@ -113,10 +113,18 @@ class Service:
 
     @property
     def unplaced(self) -> bool:
-        """Whether the view waits to show where Slurm has put a job that was not pinned."""
+        """Whether the view waits to show where Slurm has put a job that was not pinned, so that others may be.
+
+        Where jobs wait already nobody would be pinned: that is no reason to ask Slurm more often.
+        """
         with self._lock:
             self._freshen(_REBUILD_S)
-            return any(recent.arrival.gpu is None for recent in self._recent)
+            view = self._view
+            concerned = {
+                name for recent in self._recent if recent.arrival.gpu is None for name in recent.arrival.partitions
+            }
+            concerned.update(*(partition_of(view, name).beside for name in concerned))
+            return any(not who_waits(name, view) for name in concerned)
 
     def settle(self) -> None:
         """Put the last decisions into the view; who has the time does it before the next decision has to."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slurm_hooks.cluster import ClusterView, SlurmPartition, partition_of
+from slurm_hooks.cluster import ClusterView, partition_of
 from slurm_hooks.request import Submission, generic_resources
 
 
@@ -61,14 +61,17 @@ def _of_partition(submission: Submission, view: ClusterView) -> str:
         return "a job of the user waits for a limit of association or QOS"
     if view.enforces_limits and not view.can_retype and _holds_gpus(submission.user, view):
         return "the user's jobs hold GPUs already, and one more may have to wait for a limit of association or QOS"
-    waiting = view.waiting.get(submission.partition, 0)
+    return who_waits(submission.partition, view)
+
+
+def who_waits(partition: str, view: ClusterView) -> str:
+    """Which jobs, waiting, Slurm would start before one more of a partition, or the empty string."""
+    waiting = view.waiting.get(partition, 0)
     if waiting == 1:
         return "a job of the partition waits already"
-    return f"{waiting} jobs of the partition wait already" if waiting else _beside(slurm, view)
-
-
-def _beside(slurm: SlurmPartition, view: ClusterView) -> str:
-    """Which other partition's jobs, waiting, keep Slurm from nodes of this one, or the empty string."""
+    if waiting:
+        return f"{waiting} jobs of the partition wait already"
+    slurm = partition_of(view, partition)
     keep = (name for name in slurm.beside if name in view.waiting and partition_of(view, name).tier >= slurm.tier)
     name = min(keep, default="")
     return f"jobs of partition {name}, which has nodes of this one, wait already" if name else ""

@@ -495,6 +495,21 @@ def test_an_unpinned_job_counts_wherever_it_may_have_gone_until_it_is_seen() -> 
     assert record(ask(made)).pin == "g0"
 
 
+@pytest.mark.parametrize(
+    ("waiting", "beside", "hurries"),
+    [({}, (), True), ({"gpu": 3}, (), False), ({"gpu": 3}, ("twin",), True), ({"gpu": 3, "twin": 1}, ("twin",), False)],
+)
+def test_where_jobs_wait_already_nobody_hurries_to_see_another(
+    waiting: dict[str, int], beside: tuple[str, ...], *, hurries: bool
+) -> None:
+    """radd would ask slurmctld each second on a full cluster, where it pins nobody; `twin` has jobs that go first."""
+    made, _ = service()
+    partitions = {"gpu": SlurmPartition(beside=frozenset(beside)), "twin": SlurmPartition(tier=1)}
+    made.update(ClusterView(1000.0, (node("n1"),), waiting, partitions=partitions))
+    assert record(ask(made, features="h200")).pin == ""
+    assert made.unplaced == hurries
+
+
 def test_the_tasks_of_an_array_may_fill_any_gpu_until_they_are_seen() -> None:
     made, _ = service()
     ask(made, array_inx="1-9")
