@@ -65,7 +65,7 @@ class Columns:
         of_nodes, of_gpus: one row for each of `OfNode` and `OfGpu`.
         node_of: of each GPU, its node's place.
         kinds: numbers of what partitions and features nodes have; kind_of: of each node.
-        users, types: numbers of those who hold GPUs, and of device types.
+        users, types: numbers of all who hold GPUs, of whatever kind, and of device types.
         owned: whether some node takes jobs of one user only.
     """
 
@@ -102,7 +102,9 @@ def with_columns(view: ClusterView) -> ClusterView:
 
 
 def _columns_of(nodes: tuple[Node, ...]) -> Columns:
-    kinds, users, types = Numbers(), Numbers(), Numbers()
+    kinds, types = Numbers(), Numbers()
+    of_whole = {resident.user for node in nodes for gpu in node.whole for resident in gpu.residents}
+    users = Numbers((user, number) for number, user in enumerate(of_whole))
     sizes = [len(node.gpus) for node in nodes]
     return Columns(
         nodes,
@@ -151,13 +153,12 @@ def _node_row(node: Node) -> tuple[float, ...]:
     )
 
 
-def _gpu_row(gpu: Gpu, names: Numbers, types: Numbers) -> tuple[float, ...]:
+def _gpu_row(gpu: Gpu, users: Numbers, types: Numbers) -> tuple[float, ...]:
     """Shares that are spoken for, but held by nobody who is known, count as one resident that tells nothing."""
     memory = untold_memory = smact = shares = untold_smact = 0.0
-    users = set()
+    holders = {users[resident.user] for resident in gpu.residents}
     for resident in gpu.residents:
         shares += resident.share
-        users.add(resident.user)
         if resident.memory_mib is None:
             untold_memory += resident.share
         else:
@@ -166,7 +167,7 @@ def _gpu_row(gpu: Gpu, names: Numbers, types: Numbers) -> tuple[float, ...]:
             untold_smact += 1
         else:
             smact += resident.smact
-    holder = names[users.pop()] if len(users) == 1 else SEVERAL if users else NOBODY
+    holder = holders.pop() if len(holders) == 1 else SEVERAL if holders else NOBODY
     if gpu.used_shares > shares:
         untold_memory += gpu.used_shares - shares
         untold_smact += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slurm_hooks.cluster import ClusterView, partition_of
+from slurm_hooks.columns import columns_in
 from slurm_hooks.request import Submission, generic_resources
 
 
@@ -59,7 +60,7 @@ def _of_partition(submission: Submission, view: ClusterView) -> str:
         return "the job may run for longer than the partition lets it"
     if submission.user in view.at_limit:
         return "a job of the user waits for a limit of association or QOS"
-    if view.enforces_limits and not view.can_retype and _holds_gpus(submission.user, view):
+    if view.enforces_limits and not view.can_retype and submission.user in columns_in(view).users:
         return "the user's jobs hold GPUs already, and one more may have to wait for a limit of association or QOS"
     return who_waits(submission.partition, view)
 
@@ -75,8 +76,3 @@ def who_waits(partition: str, view: ClusterView) -> str:
     keep = (name for name in slurm.beside if name in view.waiting and partition_of(view, name).tier >= slurm.tier)
     name = min(keep, default="")
     return f"jobs of partition {name}, which has nodes of this one, wait already" if name else ""
-
-
-def _holds_gpus(user: str, view: ClusterView) -> bool:
-    gpus = (gpu for node in view.nodes for gpu in (*node.gpus, *node.whole))
-    return any(resident.user == user for gpu in gpus for resident in gpu.residents)

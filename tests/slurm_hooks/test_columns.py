@@ -138,6 +138,18 @@ def test_what_has_changed_since_is_counted() -> None:
             view = with_columns(replace(view, nodes=tuple(some_node(rng, number) for number in range(8))))
 
 
+def test_who_holds_gpus_is_known_whatever_they_are() -> None:
+    def held(*users: str, device: str) -> Gpu:
+        return Gpu("n0", device, 50, tuple(Resident(1, user, 10) for user in users))
+
+    plain = some_node(random.Random(1), 0)
+    node = replace(plain, gpus=(held("alice", "bob", device="g0"),), whole=(held("carol", device="g1"),))
+    view = with_columns(ClusterView(nodes=(node,)))
+    assert set(columns_in(view).users) == {"alice", "bob", "carol"}
+    later = Arrival(Resident(0, "dave", 10), node.gpus[0], frozenset({"gpu"}), 1, 10)
+    assert set(columns_in(with_arrivals(view, (later,))).users) == {"alice", "bob", "carol", "dave"}
+
+
 def test_columns_are_made_once() -> None:
     view = with_columns(ClusterView(nodes=(some_node(random.Random(1), 0),)))
     assert with_columns(view) is view
