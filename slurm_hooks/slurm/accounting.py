@@ -268,12 +268,22 @@ class SlurmAccounting:
 
 def parse_sacct(text: str, delimiter: str, fields: Sequence[str] = SACCT_FIELDS) -> list[JobRun]:
     """What ``sacct -p`` printed of `fields`, whatever line ends a job's name holds."""
-    words = text.split(delimiter)
+    words = _words(text, delimiter)
     size = len(fields)
     # The last row ends with a delimiter too; what follows it is a line end.
     rows = [words[at : at + size] for at in range(0, len(words) - size + 1, size)]
     made = (_from_sacct(dict(zip(fields, (row[0].lstrip("\n"), *row[1:]), strict=True))) for row in rows)
     return [run for run in made if run is not None]
+
+
+def _words(text: str, delimiter: str) -> list[str]:
+    """`text` split at a delimiter, piece by piece."""
+    words: list[str] = []
+    start = 0
+    while (stop := text.find(delimiter, start + squeue.PIECE)) >= 0:
+        words += text[start:stop].split(delimiter)
+        start = stop + len(delimiter)
+    return words + text[start:].split(delimiter)
 
 
 def parse_squeue(text: str) -> list[JobRun]:

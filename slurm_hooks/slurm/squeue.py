@@ -14,6 +14,9 @@ HOLDING = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STOPPED", "STAG
 LIVE = frozenset((*HOLDING, "SIGNALING", "RESIZING", "PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"))
 """States of jobs that run, or may run again."""
 
+PIECE = 65_536
+"""Of what a command says, as much is read at one go: no thread can do anything meanwhile."""
+
 Columns = Sequence[tuple[str, int]]
 """Slurm's names of columns and their widths in bytes."""
 
@@ -28,12 +31,16 @@ def rows(text: str, columns: Columns) -> Iterator[dict[str, bytes]]:
 
     A cell as long as its column is wide was cut, or fills it.
     """
-    data = text.encode(errors="surrogateescape")
     length = sum(width for _, width in columns) + 1  # and the line's end
-    for start in range(0, len(data) - length + 1, length):
-        cells, place = {}, start
-        for name, width in columns:
-            cells[name] = data[place : place + width].rstrip(b" ")
-            place += width
-        if data[place : place + 1] == b"\n":
-            yield cells
+    data = b""
+    for at in range(0, len(text), PIECE):
+        data += text[at : at + PIECE].encode(errors="surrogateescape")
+        rest = len(data) - len(data) % length
+        for start in range(0, rest, length):
+            cells, place = {}, start
+            for name, width in columns:
+                cells[name] = data[place : place + width].rstrip(b" ")
+                place += width
+            if data[place : place + 1] == b"\n":
+                yield cells
+        data = data[rest:]

@@ -77,6 +77,13 @@ def test_sacct_rows() -> None:
     assert runs[9].end is None
 
 
+@pytest.mark.parametrize("piece", [1, 50, 100_000])
+def test_rows_of_many_jobs_are_read_in_pieces(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = parse_sacct(SACCT, DELIMITER)
+    monkeypatch.setattr("slurm_hooks.slurm.squeue.PIECE", piece)
+    assert parse_sacct(SACCT, DELIMITER) == expected
+
+
 def test_the_sizes_of_a_job_share_no_time() -> None:
     """Rows as 22.05 has them of a job of two nodes whose user let go of one after 4 s."""
     rows = [

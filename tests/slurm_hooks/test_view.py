@@ -10,6 +10,7 @@ import pytest
 
 from slurm_hooks.cluster import ClusterView, Gpu, PerGpu, PinnedJob, Resident, SlurmPartition, floating_in
 from slurm_hooks.records import Record, decode, encode
+from slurm_hooks.slurm import squeue
 from slurm_hooks.slurm.commands import SlurmCommands, SlurmError, run
 from slurm_hooks.slurm.view import (
     RESIDENT_COLUMNS,
@@ -540,6 +541,21 @@ def test_settings_that_are_not_there_are_not_waited_for(monkeypatch: pytest.Monk
 def test_columns_of_a_commands_output_keep_their_places() -> None:
     """An AdminComment or a name may hold anything; squeue pads columns to bytes."""
     assert run(["printf", r"a\r\nb\377c\303\244"], 5.0) == "a\r\nb?c\u00e4"
+
+
+@pytest.mark.parametrize("piece", [1, 7, 64])
+def test_long_output_is_read_in_pieces(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is read at one go, and radd answers nobody meanwhile: slurmctld waits 50 ms."""
+    said = "jörg €\n".encode() + b"\xff\xe2\x82 \xf0\n" + b"x\n" * 40
+    whole = run(["printf", "%b", "".join(f"\\0{byte:o}" for byte in said)], 10)
+    columns = (("JobID", 4), ("Name", 6))
+    lines = "".join(f"{number:<4}{name}\n" for number, name in ((1, "jörg "), (22, "ab    "), (333, "€  x")))
+    expected = [*squeue.rows(lines, columns)]
+    assert [row["JobID"] for row in expected] == [b"1", b"22", b"333"]
+    monkeypatch.setattr("slurm_hooks.slurm.squeue.PIECE", piece)
+    assert run(["printf", "%b", "".join(f"\\0{byte:o}" for byte in said)], 10) == whole
+    assert [*squeue.rows(lines, columns)] == expected
+    assert len(whole.encode()) == len(said)
 
 
 def test_what_a_user_likes_to_see_changes_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
