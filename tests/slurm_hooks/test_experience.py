@@ -160,3 +160,20 @@ def test_learning_goes_on_whatever_a_look_met(caplog: pytest.LogCaptureFixture) 
     asyncio.run(run())
     assert service.experience["alice", "f"][0].peak_mib == 5000.0
     assert "records could not be learned from" in caplog.text
+
+
+def test_slurmdbd_is_asked_as_often_as_the_site_says_once_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 4:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr("slurm_hooks.radd.learner.asyncio.sleep", sleep)
+    config = replace(CONFIG, radd=replace(CONFIG.radd, learn_days=2, learn_s=300.0))
+    books = Books([], [], SlurmError("sacct: no"), [])
+    learner = Learner(config, Service(CONFIG, Nothing()), books, lambda: 10.0 * DAY)  # type: ignore[arg-type]
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(learner.run())
+    assert pauses == [1.0, 300.0, 300.0, 300.0]

@@ -211,3 +211,17 @@ def test_the_first_job_waits_for_nothing_that_is_loaded_late() -> None:
 
     service(Keeps()).warm_up()
     assert len(asked) == 1
+
+
+def test_bytes_that_are_no_request_are_radds_server_to_drop() -> None:
+    made = Service(settings.parse({"partitions": {"gpu": {}}}, "test"), Endless())
+    with pytest.raises(protocol.ProtocolError):
+        answer(made, b"no request")
+
+
+def test_long_requests_are_not_kept() -> None:
+    made = Service(settings.parse({"partitions": {"gpu": {}}}, "test"), Endless())
+    _known.cache_clear()
+    for length, kept in ((1_000, 1), (70_000, 1)):
+        answer(made, protocol.encode({**FIELDS, "partition": "cpu", "comment": "x" * length}).partition(b"\n")[2])
+        assert _known.cache_info().currsize == kept

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -579,6 +580,33 @@ def test_the_poller_goes_on_until_cancelled(first: list[Exception], monkeypatch:
         return service.view.taken
 
     assert asyncio.run(run()) == 3.0
+
+
+def test_slurm_is_asked_again_at_once_where_a_job_may_be_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slurm_hooks.radd.poller._SHORTEST_PAUSE_S", 0.0)
+    unplaced, asked = [False], []
+
+    def waits(self: Service) -> bool:
+        asked.append(self)
+        return unplaced[0]
+
+    monkeypatch.setattr(Service, "unplaced", property(waits))
+
+    async def run() -> None:
+        slurm = FakeSlurm(ClusterView(1.0), ClusterView(2.0))  # poll_s is 5 s
+        service = Service(CONFIG, Nothing())  # type: ignore[arg-type]
+        task = asyncio.create_task(Poller(CONFIG, service, slurm).run())
+        while len(asked) < 50:
+            await asyncio.sleep(0)
+        assert service.view.taken == 1.0
+        began, unplaced[0] = time.monotonic(), True
+        while service.view.taken != 2.0:
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert time.monotonic() - began < CONFIG.radd.poll_s / 2
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize(("every_s", "times"), [(0.0, 3), (60.0, 0)])
