@@ -213,10 +213,11 @@ def test_the_first_job_waits_for_nothing_that_is_loaded_late() -> None:
     assert len(asked) == 1
 
 
-def test_bytes_that_are_no_request_are_radds_server_to_drop() -> None:
+def test_bytes_that_are_no_request_are_radds_server_to_drop(caplog: pytest.LogCaptureFixture) -> None:
     made = Service(settings.parse({"partitions": {"gpu": {}}}, "test"), Endless())
     with pytest.raises(protocol.ProtocolError):
         answer(made, b"no request")
+    assert caplog.text == ""  # it says so, in a line
 
 
 def test_long_requests_are_not_kept() -> None:
