@@ -72,7 +72,7 @@ def _decided(record: Record, neighbours: Mapping[int, Job]) -> list[str]:
     lines.append(_line("decision", _decision(record, neighbours)))
     if record.reasons:
         lines.append(_line("why", "; ".join(record.reasons)))
-    lines += [_line("changed", f"by the user: {change}") for change in record.user_changes]
+    lines += [_line("changed", f"after that: {change}") for change in record.user_changes]
     return lines
 
 

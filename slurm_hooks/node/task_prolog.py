@@ -115,6 +115,9 @@ def task_lines(task: Mapping[str, Any] | None, env: Mapping[str, str], *, kept: 
     # job_submit.lua sets RAD_SHARE. Slurm makes the share a ceiling on compute as well, which RAD does not want;
     # a job that asked for shares itself keeps what Slurm gives it.
     ours = "RAD_SHARE" in env
+    if ours and task and _got_a_gpu(task, env):
+        lines += ["unset RAD_SHARE", "unset RAD_THREAD_PERCENTAGE"]
+        ours = False
     if ours:
         lines += _steps(env, kept)
         held = task.get("share") if task else None
@@ -138,6 +141,11 @@ def task_lines(task: Mapping[str, Any] | None, env: Mapping[str, str], *, kept: 
     if _is_slot(env.get("CUDA_MPS_PIPE_DIRECTORY", "")):  # inherited: the job was submitted from within another
         lines += ["unset CUDA_MPS_PIPE_DIRECTORY", "unset CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"]
     return lines
+
+
+def _got_a_gpu(task: Mapping[str, Any], env: Mapping[str, str]) -> bool:
+    """Whether a job that was given shares holds a GPU now: its user, or a script of the site, turned them back."""
+    return task.get("share", 0) is None and "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" not in env
 
 
 def _steps(env: Mapping[str, str], kept: Collection[str]) -> list[str]:

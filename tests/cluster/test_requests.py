@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -627,3 +628,31 @@ def test_an_allocation_is_left_alone(cluster: Cluster) -> None:
     said = cluster.run(["salloc", "--gres=gpu:1", "sh", "-c", step], user="alice")
     assert re.fullmatch(r"\d of \.\n", said.out)
     assert "rad" not in said.err
+
+
+@pytest.fixture
+def behind_rad(cluster: Cluster) -> Iterator[Callable[[str], None]]:
+    """Gives job_submit.lua a statement that changes a job, `desc`, behind RAD."""
+    script = cluster.layout.etc / "job_submit.lua"
+    before = script.read_text()
+
+    def change(statement: str) -> None:
+        head, _, last = before.rpartition("return slurm.SUCCESS")
+        script.write_text(
+            f"{head}local rads = slurm_job_submit\nfunction slurm_job_submit(desc, parts, uid)\n"
+            f"local result = rads(desc, parts, uid)\n{statement}\nreturn result\nend\nreturn slurm.SUCCESS{last}"
+        )
+
+    yield change
+    script.write_text(before)
+    os.utime(script, (time.time() + 1,) * 2)  # slurmctld looks at the second
+
+
+def test_a_job_to_which_the_site_gives_its_gpu_back_has_steps_on_it(
+    cluster: Cluster, behind_rad: Callable[[str], None]
+) -> None:
+    behind_rad('desc.tres_per_node = "gres:gpu:g1:1"')
+    job = cluster.submit(STEPS, "--gres=gpu:1").job_id
+    assert cluster.wait_state(job) == "COMPLETED"
+    assert output(cluster, job) == "device 1\nstep 1\nstep that asks 1\n"
+    assert "with gpu:g1:1; completed" in cluster.run(["radctl", "explain", str(job)], user="alice").out

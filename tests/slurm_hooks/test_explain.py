@@ -304,7 +304,7 @@ def test_a_short_run_whose_start_slurmdbd_lost_has_run() -> None:
 
 
 def test_what_its_user_changed() -> None:
-    assert "  changed  by the user: gres=mps:50" in _story(job_run(_with(user_changes=("gres=mps:50",))))
+    assert "  changed  after that: gres=mps:50" in _story(job_run(_with(user_changes=("gres=mps:50",))))
 
 
 def test_names_that_a_terminal_would_obey() -> None:

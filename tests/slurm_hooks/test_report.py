@@ -224,7 +224,7 @@ def test_what_the_row_of_an_earlier_run_holds_alone_counts(slurm: type[_Slurm]) 
     told = _radctl("explain", "1").output
     assert "peak 19.5 GiB" in told
     assert "peak 14.6 GiB" in told
-    assert re.findall("by the user: (.*)", told) == ["mps:50", "mps:40"]
+    assert re.findall("after that: (.*)", told) == ["mps:50", "mps:40"]
     # A row that has no record yet takes nothing away.
     assert _row(first, second, replace(second, state="PENDING", start=None, end=None, admin_comment="")) == row
     # Of one run told twice the newest word counts.

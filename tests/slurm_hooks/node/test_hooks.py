@@ -1186,8 +1186,15 @@ def test_steps_are_told_of_the_shares_that_the_job_holds_now() -> None:
     lines = task_prolog.task_lines({"share": 60}, {"RAD_SHARE": "30"})
     assert lines == ["export RAD_SHARE=60", "unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]
     assert task_prolog.task_lines({"share": 30}, {"RAD_SHARE": "30"}) == lines[1:]
-    assert task_prolog.task_lines({"share": None}, {"RAD_SHARE": "30"}) == lines[1:]
     assert task_prolog.task_lines({"share": 60}, {}) == []
+
+
+def test_steps_of_a_job_whose_shares_became_a_gpu_again_ask_for_the_gpu() -> None:
+    env = {"RAD_SHARE": "30", "RAD_THREAD_PERCENTAGE": "100", "SLURM_GPUS": "1"}
+    assert task_prolog.task_lines({"share": None}, env) == ["unset RAD_SHARE", "unset RAD_THREAD_PERCENTAGE"]
+    for task, more in (({"share": None}, {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "30"}), ({}, {}), (None, {})):
+        lines = task_prolog.task_lines(task, {**env, **more})
+        assert lines == ["unset SLURM_GPUS", "unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]
 
 
 def test_what_was_hidden_from_srun_is_given_back_to_tasks() -> None:
