@@ -7,7 +7,8 @@ trap 'exit 0' EXIT
 RAD_PYTHON=${RAD_PYTHON:-/opt/rad/bin/python} # the Python that RAD is installed for
 RAD_CONFIG=${RAD_CONFIG:-/etc/rad/rad.toml}
 RAD_KEPT=${RAD_KEPT:-/var/cache/rad} # what the node keeps of it
-[ -n "${SLURM_JOB_GPUS:-}" ] || exit 0 # no GPU, nothing to do
+# No GPU, nothing to do. Just after a start of slurmctld Slurm 22.05 tells of no job's GPUs: Prolog has noted them.
+[ -n "${SLURM_JOB_GPUS:-}" ] || [ -e "$RAD_KEPT/${SLURM_JOB_ID:-}.json" ] || exit 0
 PATH=${RAD_PATH:-/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin} # of the Slurm commands
 export PATH
 export RAD_CONFIG RAD_KEPT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -117,10 +118,14 @@ def of_job(hook: str, env: Mapping[str, str]) -> Context | None:
         ConfigError: if the configuration cannot be used.
     """
     job = from_environment(env)
-    if job is None or not job.gpus:
+    if job is None:
         return None
     kept = Kept.of(env)
     begun = kept.begun(job.id) if hook == "epilog" else None
+    if begun is not None and not job.gpus:
+        job = _as_noted(job, begun)
+    if not job.gpus:
+        return None
     try:
         config = load(hook, env)
     except ConfigError:
@@ -133,6 +138,15 @@ def of_job(hook: str, env: Mapping[str, str]) -> Context | None:
     if job.share is not None and (partition is None or partition.method == "off") and _moved(hook, job, config):
         partition = config.defaults
     return Context(job, partition, config, kept, speaker(config, f"{hook}: job {job.id}")) if partition else None
+
+
+def _as_noted(job: NodeJob, begun: Config) -> NodeJob:
+    """A job of whose GPU Slurm does not tell its Epilog, with what its Prolog noted of that."""
+    note = state.read(notes.of_job(begun.node.state_dir, job.id)) or {}
+    gpus, share = note.get("gpus"), note.get("share")
+    if note.get("uid") != job.uid or not isinstance(gpus, list):
+        return job
+    return dataclasses.replace(job, gpus=tuple(gpus), share=share)
 
 
 def _moved(hook: str, job: NodeJob, config: Config) -> bool:

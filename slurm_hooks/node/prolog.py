@@ -47,6 +47,8 @@ def start(scene: Context) -> None:
     note = {
         "restart": job.restart,
         "uid": job.uid,
+        "gpus": job.gpus,
+        "share": job.share,
         "allotment_mib": _allotment(scene),
         "start": int(time.time()),
         "node": job.node,

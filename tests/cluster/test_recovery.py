@@ -262,3 +262,19 @@ def test_a_full_spool_costs_neither_recovery_nor_outcome(cluster: Cluster) -> No
             aside.rename(spool)
     assert _steps(cluster, job) == ["oom_requeued", "completed"]
     assert cluster.job(job)["Restarts"] == "1"
+
+
+def test_a_job_that_ends_while_slurmctld_is_down_is_recovered(cluster: Cluster) -> None:
+    """Just after its start Slurm 22.05 knows of no job's GPUs, and tells its Epilog of none."""
+    script = OOM % (1, ERROR, 1)
+    job = cluster.submit(script.replace("echo", "until [ -e go ]; do sleep 0.1; done\necho", 1)).job_id
+    cluster.wait_state(job, "RUNNING")
+    cluster.wait_for("its Prolog has ended", lambda: cluster.job(job)["Reason"] != "Prolog")
+    cluster.stop("slurmctld")
+    (cluster.home("alice") / "go").touch()
+    cluster.start("slurmctld")
+    try:
+        assert cluster.wait_state(job, "COMPLETED", "FAILED", deadline_s=120) == "COMPLETED"
+    finally:
+        (cluster.home("alice") / "go").unlink()
+    cluster.wait_for("slurmdbd has both outcomes", lambda: _steps(cluster, job) == ["oom_requeued", "completed"], 120)

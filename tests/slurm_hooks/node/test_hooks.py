@@ -913,6 +913,20 @@ def test_a_run_that_prolog_did_not_note_is_recovered_by_a_log_of_its_own(site: S
     assert len(site.slurm.calls("requeue")) == 1, site.said
 
 
+def test_a_job_of_whose_gpu_slurm_does_not_tell_epilog_is_recovered(site: Site) -> None:
+    """So Slurm 22.05 just after a start of slurmctld."""
+    untold = {"SLURM_JOB_GPUS": "", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": ""}
+    site.start("prolog")
+    site.log(OOM)
+    _oom_job(site)
+    site.start("epilog", SLURM_JOB_EXIT_CODE2="1:0", SLURM_JOB_UID="1", **untold)  # not the one that was noted
+    assert site.waiting() == {}
+    site.start("epilog", SLURM_JOB_EXIT_CODE2="1:0", SLURM_JOB_STDOUT="slurm-%j.out", **untold)
+    assert len(site.slurm.calls("requeue")) == 1, site.said
+    run = site.waiting()["7-0.json"]
+    assert (run.outcome, run.share) == ("oom_requeued", 30)
+
+
 def test_a_prolog_that_fails_leaves_no_notes_of_an_earlier_run(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """By them tasks would find the daemon of a GPU that is not this run's."""
     site.run("prolog")
