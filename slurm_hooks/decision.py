@@ -208,7 +208,8 @@ def _why_none(view: ClusterView, need: Need, policy: str, last: tuple[str, str] 
         (n.name for n in view.nodes if n.opaque and n.shares and n.gpus and need.partition in n.partitions), ""
     )
     if untold:
-        return f"which GPUs of {untold} are free is not told: AccountingStorageTRES lacks their Types"
+        why = "AccountingStorageTRES lacks their Types, or radd may not see jobs"
+        return f"which GPUs of {untold} are free is not told: {why}"
     return "no GPU has room now"
 
 

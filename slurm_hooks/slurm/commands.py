@@ -148,7 +148,8 @@ class SlurmCommands:
         if taken >= self._settings_until or self._settings_until > taken + _SETTINGS_S:  # a clock may be set back
             self._settings = self._run(["scontrol", "show", "config"], self._timeout_s)
             self._settings_until = taken + _SETTINGS_S
-        view = parsing.build(nodes, jobs, residents, taken=taken, can_retype=self.version() >= RETYPE_SINCE)
+        hidden, can_retype = parsing.hides_jobs(self._settings), self.version() >= RETYPE_SINCE
+        view = parsing.build(nodes, jobs, residents, taken=taken, can_retype=can_retype, jobs_hidden=hidden)
         return replace(
             view,
             counts_shares=self.version() >= SHARES_COUNTED_SINCE,

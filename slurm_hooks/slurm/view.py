@@ -63,6 +63,7 @@ _MEMORY_FIELDS = ("DefMemPerCPU", "DefMemPerNode")
 _NODE_LIMITS = ("MaxCPUsPerNode", "MaxCPUsPerSocket")
 _NO_LIMIT = "UNLIMITED"
 _NEVER = float("inf")
+_PRIVATE = re.compile(r"^PrivateData\s+= (.*)$", re.MULTILINE)
 _ENFORCED = re.compile(r"^AccountingStorageEnforce\s+= (.*)$", re.MULTILINE)
 _DEFAULT = re.compile(r"(DefCpuPerGPU|DefMemPerGPU)=(\d{1,15})", re.IGNORECASE)
 _TIME = re.compile(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?")
@@ -236,6 +237,12 @@ def enforces_limits(settings: str) -> bool:
     return found is not None and not {"limits", "safe", "all"}.isdisjoint(found.group(1).strip().split(","))
 
 
+def hides_jobs(settings: str) -> bool:
+    """Whether Slurm shows jobs to their users and its operators alone, by what ``scontrol show config`` prints."""
+    found = _PRIVATE.search(settings)
+    return found is not None and "jobs" in found.group(1).strip().split(",")
+
+
 def _per_gpu(text: str, otherwise: PerGpu) -> PerGpu:
     said = {name.lower(): int(amount) for name, amount in _DEFAULT.findall(text)}
     return PerGpu(said.get("defcpupergpu", otherwise.cpus), said.get("defmempergpu", otherwise.memory_mib))
@@ -310,8 +317,15 @@ def build(
     *,
     taken: float,
     can_retype: bool,
+    jobs_hidden: bool = False,
 ) -> ClusterView:
-    """Put nodes, queue and running jobs together."""
+    """Put nodes, queue and running jobs together.
+
+    Where Slurm hides jobs from those who are no operators (`jobs_hidden`) and shows none at all though there are some,
+    nobody can tell what is free on any node.
+    """
+    nodes, residents = list(nodes), list(residents)
+    blind = jobs_hidden and not residents and not all(node.idle for node in nodes)
     holders, opaque = _holders(residents)
     waiting_jobs = [job for job in jobs if not job.reasons.isdisjoint(_WAITING_REASONS)]
     waiting = Counter(partition for job in waiting_jobs for partition in job.partition.split(","))
@@ -337,7 +351,7 @@ def build(
             tuple(_held(gpu, holders.get((gpu.node, gpu.type), ()), spoken_for) for gpu in several)
             for several in (node.gpus, node.whole)
         )
-        untold = node.name in opaque
+        untold = blind or node.name in opaque
         made.append(replace(node, gpus=gpus, whole=whole, available=node.available and not untold, opaque=untold))
     lacking = frozenset(name for node in made if node.has_gpus and not node.shares for name in node.partitions)
     view = ClusterView(taken, tuple(made), waiting, len(waiting_jobs), pinned, lacking, stuck, can_retype=can_retype)

@@ -14,6 +14,7 @@ from slurm_hooks.slurm.versions import SHARES_KEPT_SINCE
 from tests.cluster.conftest import ONE_GPU, need_record, record_of, shares, version, whole
 
 SCRIPT = "#!/bin/bash\n#SBATCH --hold --gres=gpu:1\n#RAD memory=48G\ntrue\n"
+RUNS = SCRIPT.replace("--hold ", "").replace("true", "sleep 300")
 AS_WRITTEN = "RAD does not answer: the job goes through as written"
 ANSWERS = 3  # failures in a row that open the breaker
 
@@ -134,11 +135,10 @@ def test_slurmctld_starts_without_radd(cluster: Cluster) -> None:
 def test_jobs_share_from_slurmctlds_start_on_where_it_knows_its_nodes_shares(cluster: Cluster) -> None:
     if version(cluster) < SHARES_KEPT_SINCE:
         pytest.skip("this Slurm would refuse jobs for shares, or hold them")
-    script = SCRIPT.replace("--hold ", "").replace("true", "sleep 300")
-    cluster.wait_state(cluster.submit(script).job_id, "RUNNING")
+    cluster.wait_state(cluster.submit(RUNS).job_id, "RUNNING")
     cluster.stop("slurmctld")
     cluster.start("slurmctld")
-    job = cluster.submit(script).job_id
+    job = cluster.submit(RUNS).job_id
     assert need_record(cluster, job).action == "share"
     cluster.wait_state(job, "RUNNING")
 
@@ -154,3 +154,28 @@ def test_a_decision_outlives_radd(cluster: Cluster) -> None:
     cluster.run(["scontrol", "release", str(said.job_id)], user="alice")
     assert cluster.wait_state(said.job_id) == "COMPLETED"
     assert need_record(cluster, said.job_id).action == "share"
+
+
+def test_a_radd_that_slurm_shows_no_jobs_pins_none(cluster: Cluster) -> None:
+    """slurm.conf has PrivateData=jobs, and radd's user is no operator: it took every GPU for free."""
+    conf = cluster.layout.slurm_conf
+    before = conf.read_text()
+
+    def set_up(text: str, level: str) -> None:
+        cluster.run(["sacctmgr", "-i", "modify", "user", "rad", "set", f"adminlevel={level}"]).require()
+        conf.write_text(text)
+        for name in ("radd", "slurmctld"):  # radd asks for Slurm's settings once a minute
+            cluster.stop(name)
+        cluster.start("slurmctld")
+        cluster.start("radd")
+        cluster.wait_for("nodes are ready", cluster._nodes_ready)
+
+    try:
+        set_up(before + "PrivateData=jobs\n", "none")
+        cluster.wait_state(cluster.submit(RUNS).job_id, "RUNNING")
+        cluster.wait_until_radd_sees()
+        record = need_record(cluster, cluster.submit(RUNS, user="bob").job_id)
+    finally:
+        set_up(before, "operator")
+    assert (record.action, record.pin) == ("share", "")
+    assert record.reasons[-1].endswith("or radd may not see jobs")

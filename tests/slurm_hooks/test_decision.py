@@ -462,7 +462,7 @@ def test_a_type_that_several_gpus_have() -> None:
         ({"available": False}, "no GPU has room now"),
         (
             {"available": False, "opaque": True},
-            "which GPUs of n1 are free is not told: AccountingStorageTRES lacks their Types",
+            "which GPUs of n1 are free is not told: AccountingStorageTRES lacks their Types, or radd may not see jobs",
         ),
     ],
 )

@@ -20,6 +20,7 @@ from slurm_hooks.slurm.view import (
     enforces_limits,
     expand_hostlist,
     filters_steps,
+    hides_jobs,
     parse_jobs,
     parse_nodes,
     parse_partitions,
@@ -133,6 +134,19 @@ def test_nobody_is_pinned_to_devices_that_cannot_be_told_apart() -> None:
     both = NODE.replace("gpu:g2:1,gpu:g3:1", "gpu:h200:2").replace("mps:g2:100,mps:g3:100", "mps:h200:200")
     (node,) = parse_nodes(both)
     assert [gpu.type for gpu in (*node.gpus, *node.whole)] == ["g0", "g1"]
+
+
+def test_who_is_shown_no_jobs_knows_of_no_gpu_that_is_free() -> None:
+    """As radd without an operator's rights where slurm.conf has PrivateData=jobs."""
+    assert hides_jobs("PrivateData             = accounts,jobs\n")
+    for said in ("PrivateData             = none\n", "PrivateData = nodes,jobscomp\n", ""):
+        assert not hides_jobs(said)
+    rows = parse_residents(resident_line("11", "node0", "cpu=1,gres/mps:g0=30", "alice", ""))
+    for shown, hidden, blind in ((rows, True, False), ([], False, False), ([], True, True)):
+        (node,) = build(parse_nodes(NODE), [], shown, taken=0, can_retype=False, jobs_hidden=hidden).nodes
+        assert (node.available, node.opaque) == (not blind, blind)
+    idle = [replace(node, idle=True) for node in parse_nodes(NODE)]  # then there are none
+    assert build(idle, [], [], taken=0, can_retype=False, jobs_hidden=True).nodes[0].available
 
 
 def test_untyped_accounting_makes_a_node_opaque() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from slurm_hooks.config import Config
 from slurm_hooks.doctor.checks.lua import asked
 from slurm_hooks.doctor.facts import Facts, FileFact
 from slurm_hooks.doctor.findings import Finding, when
+
+_PRIVATE: Final = ("jobs", "nodes")  # of PrivateData: what radd looks at
 
 
 def radd(facts: Facts, config: Config) -> list[Finding]:
@@ -60,13 +64,15 @@ def _socket(facts: Facts, path: str, user: str) -> Finding:
 
 
 def rights(facts: Facts) -> list[Finding]:
-    """Whether radd may take back pins."""
+    """Whether radd may look at jobs and nodes, and take back pins."""
     user = facts.radd_user
     if facts.radd_rights is None or user in ("", "root", facts.settings.get("SlurmUser", "").partition("(")[0]):
         return []
     enough = facts.radd_rights in ("Operator", "Administrator")
-    cure = f"make {user} an operator: sacctmgr modify user {user} set adminlevel=operator; else pins are not taken back"
-    return [Finding("rights of radd", enough, f"{user}: {facts.radd_rights or 'none'}", cure, needed=False)]
+    hidden = [what for what in facts.settings.get("PrivateData", "").split(",") if what in _PRIVATE]
+    else_ = f"no job is pinned, as PrivateData hides {' and '.join(hidden)}" if hidden else "pins are not taken back"
+    cure = f"make {user} an operator: sacctmgr modify user {user} set adminlevel=operator; else {else_}"
+    return [Finding("rights of radd", enough, f"{user}: {facts.radd_rights or 'none'}", cure, needed=bool(hidden))]
 
 
 def timer(facts: Facts, acts: bool) -> list[Finding]:

@@ -320,6 +320,15 @@ def test_gpus_of_unknown_memory(part: Partition, found: str) -> None:
     assert problems("controller", WELL, Config(partitions={"gpu": Partition(method="off")})) == []
 
 
+@pytest.mark.parametrize(
+    ("private", "hidden"), [("jobs", "jobs"), ("users,nodes,jobs", "nodes and jobs"), ("usage", "")]
+)
+def test_rights_without_which_radd_sees_nothing(private: str, hidden: str) -> None:
+    finding = only("controller", **with_setting("PrivateData", private), radd_rights="None")
+    assert (finding.subject, finding.needed) == ("rights of radd", bool(hidden))
+    assert (f"no job is pinned, as PrivateData hides {hidden}" in finding.cure) == bool(hidden)
+
+
 @pytest.mark.parametrize("changes", [{"radd_rights": None}, {"radd_rights": "None", "radd_user": "slurm"}])
 def test_rights_that_are_enough_or_not_known(changes: dict[str, Any]) -> None:
     assert problems("controller", dataclasses.replace(WELL, **changes)) == []
