@@ -351,7 +351,7 @@ def monitored(stage: Stage, rounds: int = 8, seconds: float = 2.5) -> Facts:
         "states": states,
         "checks": {
             "the training completed": set(states.values()) == {"COMPLETED"},
-            "the change is within two standard errors, or under 1 %": abs(change) <= max(2 * error, 0.01),
+            "it is slower by less than two standard errors, or than 1 %": change >= -max(2 * error, 0.01),
         },
     }
 
