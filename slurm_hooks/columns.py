@@ -20,14 +20,13 @@ SEVERAL: Final = -2  # hold it, or nobody knows who
 
 
 class OfNode(IntEnum):
-    """Columns of nodes: whether it takes jobs for shares, what is free, what it has."""
+    """Columns of nodes: what is free, processors below 0 where it takes no jobs for shares, and what it has."""
 
-    OPEN = 0
-    FREE_CPUS = 1
-    FREE_MEMORY = 2
-    MEMORY = 3
-    THREADS = 4
-    RESERVED_FROM = 5
+    FREE_CPUS = 0
+    FREE_MEMORY = 1
+    MEMORY = 2
+    THREADS = 3
+    RESERVED_FROM = 4
 
 
 class OfGpu(IntEnum):
@@ -66,7 +65,8 @@ class Columns:
         node_of: of each GPU, its node's place.
         kinds: numbers of what partitions and features nodes have; kind_of: of each node.
         users, types: numbers of all who hold GPUs, of whatever kind, and of device types.
-        owned: whether some node takes jobs of one user only.
+        owned: whether some node takes jobs of one user only; threaded: whether cores of some have several threads;
+            untold: whether some resident does not tell its memory or SMACT.
     """
 
     nodes: tuple[Node, ...]
@@ -80,6 +80,8 @@ class Columns:
     users: Numbers
     types: Numbers
     owned: bool
+    threaded: bool
+    untold: bool
 
     def has_feature(self, name: str) -> bool:
         """Whether some node has a feature."""
@@ -106,18 +108,21 @@ def _columns_of(nodes: tuple[Node, ...]) -> Columns:
     of_whole = {resident.user for node in nodes for gpu in node.whole for resident in gpu.residents}
     users = Numbers((user, number) for number, user in enumerate(of_whole))
     sizes = [len(node.gpus) for node in nodes]
+    of_gpus = _turned([_gpu_row(gpu, users, types) for node in nodes for gpu in node.gpus], len(OfGpu))
     return Columns(
         nodes,
         [gpu for node in nodes for gpu in node.gpus],
         np.cumsum([0, *sizes]).tolist(),
         _turned([_node_row(node) for node in nodes], len(OfNode)),
-        _turned([_gpu_row(gpu, users, types) for node in nodes for gpu in node.gpus], len(OfGpu)),
+        of_gpus,
         np.repeat(np.arange(len(nodes)), sizes),
         np.array([kinds[node.partitions, node.features] for node in nodes], dtype=np.intp),
         kinds,
         users,
         types,
         any(node.owner for node in nodes),
+        any(node.threads > 1 for node in nodes),
+        _untold(of_gpus),
     )
 
 
@@ -127,15 +132,29 @@ def _changed(nodes: tuple[Node, ...], before: Columns) -> Columns | None:
     if len(nodes) != len(before.nodes) or any(len(nodes[n].gpus) != len(before.nodes[n].gpus) for n in changed):
         return None
     gpus, of_nodes, of_gpus = before.gpus.copy(), before.of_nodes.copy(), before.of_gpus.copy()
-    kind_of, owned = before.kind_of.copy(), before.owned
+    kind_of, owned, threaded = before.kind_of.copy(), before.owned, before.threaded
     for place in changed:
         node, here = nodes[place], slice(*before.begins[place : place + 2])
         gpus[here] = node.gpus
         of_nodes[:, place] = _node_row(node)
         of_gpus[:, here] = _turned([_gpu_row(gpu, before.users, before.types) for gpu in node.gpus], len(OfGpu))
         kind_of[place] = before.kinds[node.partitions, node.features]
-        owned = owned or bool(node.owner)
-    return replace(before, nodes=nodes, gpus=gpus, of_nodes=of_nodes, of_gpus=of_gpus, kind_of=kind_of, owned=owned)
+        owned, threaded = owned or bool(node.owner), threaded or node.threads > 1
+    return replace(
+        before,
+        nodes=nodes,
+        gpus=gpus,
+        of_nodes=of_nodes,
+        of_gpus=of_gpus,
+        kind_of=kind_of,
+        owned=owned,
+        threaded=threaded,
+        untold=_untold(of_gpus),
+    )
+
+
+def _untold(of_gpus: Floats) -> bool:
+    return bool(of_gpus[OfGpu.UNTOLD_MEMORY].any() or of_gpus[OfGpu.UNTOLD_SMACT].any())
 
 
 def _turned(rows: Sequence[tuple[float, ...]], width: int) -> Floats:
@@ -144,8 +163,7 @@ def _turned(rows: Sequence[tuple[float, ...]], width: int) -> Floats:
 
 def _node_row(node: Node) -> tuple[float, ...]:
     return (
-        node.available and node.shares,
-        node.free_cpus,
+        node.free_cpus if node.available and node.shares else -1,
         node.free_memory_mib,
         node.memory_mib,
         node.threads,

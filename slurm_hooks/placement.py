@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slurm_hooks.cluster import ALL_MEMORY, ClusterView, Floating, Gpu, Node, floating_in
-from slurm_hooks.columns import NOBODY, SEVERAL, Columns, OfGpu, Places, columns_in
+from slurm_hooks.columns import NOBODY, SEVERAL, Columns, Floats, OfGpu, OfNode, Places, columns_in
 from slurm_hooks.shares import SHARES_PER_GPU
 
 Truths = npt.NDArray[np.bool_]
@@ -88,7 +88,12 @@ def choose(view: ClusterView, need: Need, policy: str, last: tuple[str, str] | N
 def _fitting(columns: Columns, view: ClusterView, need: Need) -> Places:
     """Where the candidates stand among the GPUs."""
     floating = floating_in(view, need.partition)
-    takes = _with_room(columns, need, floating) & _of_kind(columns, need)
+    takes = _with_room(columns, need, floating)
+    fitting = [
+        need.partition in partitions and need.features <= features for partitions, features in list(columns.kinds)
+    ]
+    if not all(fitting):
+        takes &= np.array(fitting, dtype=np.bool_)[columns.kind_of]
     if need.nodes or need.excluded or need.by_user or columns.owned:
         takes &= np.array([_takes(node, need) for node in columns.nodes], dtype=np.bool_)
     fits = takes[columns.node_of] & (columns.of_gpus[OfGpu.FREE] >= need.share + floating.shares)
@@ -102,19 +107,19 @@ def _fitting(columns: Columns, view: ClusterView, need: Need) -> Places:
 
 def _with_room(columns: Columns, need: Need, floating: Floating) -> Truths:
     """Which nodes start jobs for as long as this one may run, and have processors and memory left for it."""
-    open_, free_cpus, free_memory, memory, threads, reserved_from = columns.of_nodes
-    cpus = np.ceil(need.cpus / threads) * threads
-    wanted = need.memory_mib + (cpus - need.cpus) * need.memory_per_cpu_mib
-    wanted = np.where(wanted >= ALL_MEMORY, memory, wanted)
-    room = (free_cpus - floating.cpus >= cpus) & (free_memory - floating.memory_mib >= wanted)
-    fits: Truths = room & (open_ > 0) & (reserved_from >= need.until)
-    return fits
-
-
-def _of_kind(columns: Columns, need: Need) -> Truths:
-    """Which nodes are in the job's partition and have the features that it needs."""
-    fits = [need.partition in partitions and need.features <= features for partitions, features in list(columns.kinds)]
-    return np.array(fits, dtype=np.bool_)[columns.kind_of]
+    of_nodes = columns.of_nodes
+    cpus: Floats | float = need.cpus
+    wanted: Floats | float = need.memory_mib
+    if columns.threaded:
+        threads = of_nodes[OfNode.THREADS]
+        cpus = np.ceil(need.cpus / threads) * threads
+        wanted = need.memory_mib + (cpus - need.cpus) * need.memory_per_cpu_mib
+    if need.memory_mib >= ALL_MEMORY:
+        wanted = of_nodes[OfNode.MEMORY]
+    room: Truths = of_nodes[OfNode.FREE_CPUS] >= cpus + floating.cpus
+    room &= of_nodes[OfNode.FREE_MEMORY] >= wanted + floating.memory_mib
+    room &= of_nodes[OfNode.RESERVED_FROM] >= need.until
+    return room
 
 
 def _takes(node: Node, need: Need) -> bool:
@@ -130,9 +135,12 @@ def _takes(node: Node, need: Need) -> bool:
 
 def _best(columns: Columns, places: Places, policy: str, need: Need) -> int:
     """The first of `places` that ranks highest by a policy: by one thing, where several are alike by another."""
-    memory, untold_memory, smact, untold_smact = columns.of_gpus[OfGpu.MEMORY : OfGpu.UNTOLD_SMACT + 1]
-    free_memory = (need.usable_mib - memory - untold_memory * need.usable_mib / SHARES_PER_GPU)[places]
-    load = (smact + untold_smact * need.smact_default)[places]
+    if places.size == 1:
+        return int(places[0])
+    free_memory, load = need.usable_mib - columns.of_gpus[OfGpu.MEMORY][places], columns.of_gpus[OfGpu.SMACT][places]
+    if columns.untold:
+        free_memory -= (columns.of_gpus[OfGpu.UNTOLD_MEMORY] * need.usable_mib / SHARES_PER_GPU)[places]
+        load += (columns.of_gpus[OfGpu.UNTOLD_SMACT] * need.smact_default)[places]
     if policy == "lug":
         first, second = -load, free_memory
     elif policy == "mug":
