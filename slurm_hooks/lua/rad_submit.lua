@@ -45,9 +45,6 @@ if not read then since = nil end
 
 local NAMES_S = 600              -- how long users' names are remembered
 
--- What connect says where no radd runs: at once, so that nobody waits for it, and the next job may find it started.
-local AWAY = { ["connection refused"] = true, ["No such file or directory"] = true }
-
 local failures, open_until = 0, 0
 local names, names_until = {}, 0 -- of users, by number
 local kept                       -- the connection, from one job to the next
@@ -262,7 +259,7 @@ local function decide(job_desc, part_list)
         return slurm.SUCCESS
     end
     local answer, reason = exchange(request, socket.gettime() + rad.deadline)
-    if answer == nil then return (AWAY[reason] and let_through or failed)(reason) end
+    if answer == nil then return failed(reason) end
     if answer.status ~= "pass" and answer.status ~= "reject" then return failed("the answer is not one of radd's") end
     failures = 0
     if answer.status == "reject" then
