@@ -48,6 +48,7 @@ COPIES: Final = (
     "winograd",
     "fourier",
     "fourier in tiles",
+    "fourier of y",
 )
 """With copies of what a convolution works: input ``x``, output ``y``, weights ``w``."""
 BASE: Final = COPIES.index("padded xy")
@@ -116,28 +117,29 @@ def copies(conv: Conv, batch: int, precision: Precision) -> list[float]:
     return [*copied, batch * w, batch * w * 4 / size, *_transforms(conv, batch, y)]
 
 
-def _transforms(conv: Conv, batch: int, y: float) -> tuple[float, float, float]:
-    """Count the bytes of Winograd's transforms, and of Fourier's, of the whole and in tiles."""
+def _transforms(conv: Conv, batch: int, y: float) -> tuple[float, float, float, float]:
+    """Count the bytes of Winograd's transforms, and of Fourier's, of the whole, in tiles and of what is given out."""
     extents = conv.extents
     if extents is None or conv.groups > 1 or conv.stride > 1 or extents.dilation > 1:
-        return (IMPOSSIBLE,) * 3
+        return (IMPOSSIBLE,) * 4
     if extents.kernel[0] > 1 or extents.sides[0] > 1:
-        return (IMPOSSIBLE,) * 3
+        return (IMPOSSIBLE,) * 4
     both, weights = batch * (conv.channels_in + conv.channels_out), conv.channels_in * conv.channels_out
     (_, *kernel), (_, *sides), (_, *out) = extents.kernel, extents.sides, outputs(extents, conv.stride)
-    winograd = fourier = tiles = IMPOSSIBLE
+    winograd = fourier = tiles = of_y = IMPOSSIBLE
     if kernel == [3, 3]:
         winograd = 4 * _TRANSFORMED**2 * (both * -(-out[0] // _TILE) * -(-out[1] // _TILE) + weights)
     padded = [side + extents.padded * (each - 1) // 2 * 2 for side, each in zip(sides, kernel, strict=True)]
     whole = 1 << (max(padded) - 1).bit_length()
     if whole <= _LARGEST:
         fourier = 2 * _cells(whole) * max(both, weights) + y
+        of_y = 2 * _cells(whole) * batch * conv.channels_out
     if max(kernel) < _SQUARE:
         each = -(-out[0] // (_SQUARE - kernel[0] + 1)) * -(-out[1] // (_SQUARE - kernel[1] + 1))
         tiles = _cells(_SQUARE) * (both * each + weights)
     if tiles > _MOST_TILES:
         tiles = IMPOSSIBLE
-    return winograd, fourier, tiles
+    return winograd, fourier, tiles, of_y
 
 
 def _cells(side: int) -> int:

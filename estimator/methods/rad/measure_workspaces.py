@@ -3,10 +3,10 @@
 Needs torch and a CUDA GPU. Run as ``python -m estimator.methods.rad.measure_workspaces OUT.csv.xz SECONDS SEED``;
 several seeds may run at once. ``small`` behind that draws the sides of what is left of small pictures in a network's
 last layers, ``other`` what is no square kernel on a square picture whose channels lie apart, ``films`` of that only
-films and volumes, ``any`` pictures of any side in batches of any size, ``series`` series of any length in batches of
-any size, ``models`` what the data set's models convolve, those that judge left out, and half of it in other sizes.
-``join`` instead of seconds, and files behind it, puts what several runs measured into one file. Writes the file that it
-is given.
+films and volumes, ``any`` pictures of any side in batches of any size, ``first`` what reads pictures of few channels,
+``series`` series of any length in batches of any size, ``models`` what the data set's models convolve, those that judge
+left out, and half of it in other sizes. ``join`` instead of seconds, and files behind it, puts what several runs
+measured into one file. Writes the file that it is given.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LENGTHS = (
 )
 STRIDES = (1, 1, 1, 2)
 FEW = (1, 1, 2, 3, 4)
-PADDED, LAST = 0.75, 0.3  # shares of the others
+PADDED, LAST, FIRST_LAST = 0.75, 0.3, 0.1  # shares of the others
 VARIED = 0.5  # a share of the models' own
 SQUARE = 0.75
 SELDOM = (1, 2, 3, 4, 6, 8, 10, 12, 18, 20, 24, 30, 36, 40, 72, 80, 96, 100, 144, 160, 192, 320, 384)
@@ -224,6 +224,19 @@ def draw_series(rng: random.Random) -> Drawn | None:
     return _possible(Drawn(round(2 ** rng.uniform(0, 16)), inputs, channels, stride, groups, extents))
 
 
+def draw_first(rng: random.Random) -> Drawn | None:
+    """Draw first layers, which read pictures of few channels, with kernels of any side; None where it is much."""
+    kernel, stride = rng.choice((3, 3, 4, 5, 5, 5, 7, 7, 7, 9, 11)), rng.choice((1, 1, 1, 1, 1, 2))
+    side = rng.choice(
+        (28, 32, 32, 48, 64, 64, 84, 96, 128, 128, 160, 192, 224, 224, 256, round(2 ** rng.uniform(4, 9)))
+    )
+    channels = rng.choice((4, 6, 8, 12, 16, 16, 20, 24, 32, 32, 32, 48, 64, 64, 64, 96, 128, 192, 256))
+    extents = Extents((1, kernel, kernel), (1, side, side), 1, rng.random() < PADDED, last=rng.random() < FIRST_LAST)
+    return _possible(
+        Drawn(round(2 ** rng.uniform(0, 10)), rng.choice((1, 1, 2, 3, 3, 3, 3, 4, 6)), channels, stride, 1, extents)
+    )
+
+
 def draw_near(rng: random.Random, seen: Sequence[Seen]) -> Drawn | None:
     """Draw one of these convolutions, or one of other sizes; None where it would take too much."""
     each, inputs, channels, stride, groups, extents = rng.choice(seen)
@@ -332,6 +345,7 @@ if __name__ == "__main__":
             "small": partial(draw, sides=SMALL_SIDES),
             "other": draw_other,
             "any": draw_any,
+            "first": draw_first,
             "films": partial(draw_other, only=_films),
             "series": draw_series,
             "models": lambda rng: draw_near(rng, _seen()),

@@ -22,10 +22,11 @@ MEASURED: Final = (
     WORKSPACES.with_name("workspaces_h100.csv.xz"),
     WORKSPACES.with_name("workspaces_films.csv.xz"),
     WORKSPACES.with_name("workspaces_any.csv.xz"),
+    WORKSPACES.with_name("workspaces_first.csv.xz"),
     WORKSPACES.with_name("workspaces_series.csv.xz"),
     WORKSPACES.with_name("workspaces_models.csv.xz"),
 )
-"""Square kernels on square pictures, others, films, pictures of any side, series, those of the data set's models."""
+"""Square kernels on square pictures, others, films, pictures of any side, first layers, series, the models' own."""
 _SAME, _ROUNDED = 0.0005, 65536
 _LITTLE: Final = 0.12
 _LEAST: Final = 3
