@@ -395,13 +395,26 @@ def test_few_looks_hang_in_a_users_file_system(site: Site, monkeypatch: pytest.M
         site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
         site.run("prolog", SLURM_JOB_UID=str(OTHER_UID))
     finally:
-        os.kill(int(left.read_text()), signal.SIGKILL)
+        _ended(int(left.read_text()))
     assert looks == [UID, OTHER_UID]
     assert "its user's files are not looked at: " in site.said
     assert site.waiting()["7-0.json"].outcome == "failed"
     site.run("prolog")
     assert looks == [UID, OTHER_UID, UID]
-    os.kill(int(left.read_text()), signal.SIGKILL)
+    _ended(int(left.read_text()))
+
+
+def _ended(process: int) -> None:
+    """End a process that is no child of ours, and wait until it has given back what it held."""
+    stat = Path(f"/proc/{process}/stat")
+    os.kill(process, signal.SIGKILL)
+    while True:
+        try:
+            if stat.read_text().rpartition(")")[2].split()[0] == "Z":
+                return
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        time.sleep(0.01)
 
 
 def test_a_restarted_run_whose_log_was_not_known(site: Site) -> None:
