@@ -77,15 +77,15 @@ def serve(config: Config, service: Service) -> None:
     service.update(slurm.unseen())
     service.warm_up()
     server = Server(config.radd, lambda request: answer(service, request).to_fields(), service.settle)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: server.stop())
+    # slurmctld reads its files anew when it gets this. It would end radd, and over a wrong rad.toml none starts.
+    signal.signal(signal.SIGHUP, lambda *_: log.warning(_ANEW))
     try:
         server.start()
     except OSError as error:
         cure = _NO_PLACE if error.errno in (errno.ENOENT, errno.EACCES, errno.EROFS) else ""
         raise click.ClickException(f"{config.radd.socket}: {error.strerror or error}{cure}") from error
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: server.stop())
-    # slurmctld reads its files anew when it gets this. It would end radd, and over a wrong rad.toml none starts.
-    signal.signal(signal.SIGHUP, lambda *_: log.warning(_ANEW))
     # A thread that looks at Slurm hands the interpreter over this soon when a request comes in.
     sys.setswitchinterval(_SWITCH_S)
     # Collecting garbage holds every answer up: the poller does it, once in a while.
