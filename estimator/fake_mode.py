@@ -27,7 +27,7 @@ _MAKERS: Final = frozenset(
     for name in ("arange", "eye", "full", "ones", "scalar_tensor", "tril_indices", "triu_indices", "zeros")
 )
 _OF_NOTHING: Final = _DRAWS | _MAKERS
-_CTC: Final = torch.ops.aten._ctc_loss
+_CTC: Final = frozenset((torch.ops.aten._ctc_loss.default, torch.ops.aten._ctc_loss.Tensor))
 
 
 class Mode(FakeTensorMode):  # type: ignore[misc] # torch is not followed by mypy
@@ -51,7 +51,7 @@ class Mode(FakeTensorMode):  # type: ignore[misc] # torch is not followed by myp
         try:
             made = super().__torch_dispatch__(func, types, args, kwargs)
         except (DataDependentOutputException, DynamicOutputShapeException):
-            if func.overloadpacket is _CTC:
+            if func in _CTC:
                 return _ctc_loss(*args)
             if known is None:
                 raise

@@ -138,6 +138,21 @@ def test_what_has_changed_since_is_counted() -> None:
             view = with_columns(replace(view, nodes=tuple(some_node(rng, number) for number in range(8))))
 
 
+def test_what_a_node_did_not_have_before_is_counted() -> None:
+    """A resident that tells nothing, and cores of several threads."""
+    gpus = (Gpu("n0", "g0", 0), Gpu("n0", "g1", 0))
+    plain = replace(some_node(random.Random(1), 0), gpus=gpus, partitions=frozenset({"gpu"}), owner="")
+    node = replace(plain, available=True, free_cpus=3, free_memory_mib=1000, memory_mib=1000, threads=1)
+    view = with_columns(ClusterView(nodes=(replace(node, reserved_from=float("inf")),)))
+    need = Need(10, "gpu", usable_mib=1000, smact_default=0.25)
+    assert choose(view, need, "magm") == gpus[0]
+    later = Arrival(Resident(0, "alice", 50), gpus[0], frozenset({"gpu"}), 1, 10)
+    assert choose(with_columns(with_arrivals(view, (later,))), need, "magm") == gpus[1]
+    cores = replace(view, nodes=(replace(view.nodes[0], threads=2),))
+    assert candidates(view, need._replace(cpus=3)) == [*gpus]
+    assert candidates(with_columns(cores), need._replace(cpus=3)) == []
+
+
 def test_who_holds_gpus_is_known_whatever_they_are() -> None:
     def held(*users: str, device: str) -> Gpu:
         return Gpu("n0", device, 50, tuple(Resident(1, user, 10) for user in users))
