@@ -86,7 +86,12 @@ def test_what_its_user_does_to_a_job_is_possible_and_recorded(cluster: Cluster) 
     scontrol(cluster, "release", str(job))
     assert cluster.wait_state(job, "COMPLETED", "FAILED") == "COMPLETED"
     assert output_so_far(cluster, job).splitlines()[-1] == "run 1 in plain"
-    cluster.wait_for("slurmdbd has the outcome", outcome_of(cluster, job), 120)
+
+    def has_both() -> bool:
+        record = accounted(cluster, job)
+        return record is not None and len(record.runs) > 1 and outcome_of(cluster, job)()
+
+    cluster.wait_for("slurmdbd has both outcomes", has_both, 120)
     record = accounted(cluster, job)
     assert record is not None
     assert [(run.restart, run.share, run.outcome) for run in record.runs] == [(0, 50, "requeued"), (1, 50, "completed")]
