@@ -105,7 +105,7 @@ def _without_gradients(enter: Callable[..., None], leave: Callable[..., None]) -
     return entered, left
 
 
-class _RMSNorm(torch.autograd.Function):  # type: ignore[misc] # torch is not followed by mypy
+class _RMSNorm(torch.autograd.Function):
     """Keeps what comes in, and a number for each row."""
 
     @staticmethod

@@ -22,7 +22,7 @@ _HALVES: Final = (torch.float16, torch.bfloat16)
 _MATH: Final = torch.ops.aten._scaled_dot_product_attention_math
 
 
-class _Fused(torch.autograd.Function):  # type: ignore[misc] # torch is not followed by mypy
+class _Fused(torch.autograd.Function):
     """Keeps queries, keys, values, mask and what comes out, and a number for each query."""
 
     @staticmethod

@@ -30,7 +30,7 @@ _OF_NOTHING: Final = _DRAWS | _MAKERS
 _CTC: Final = frozenset((torch.ops.aten._ctc_loss.default, torch.ops.aten._ctc_loss.Tensor))
 
 
-class Mode(FakeTensorMode):  # type: ignore[misc] # torch is not followed by mypy
+class Mode(FakeTensorMode):
     """A mode of which a copied model has no copy, that knows whole numbers and single ones.
 
     Fake tensors hold their mode, `copy.deepcopy` of a layer copies it with them, and with it references that PyTorch

@@ -40,7 +40,7 @@ def live_bytes_mode() -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode  # noqa: PLC0415
     from torch.utils._pytree import tree_leaves  # noqa: PLC0415
 
-    class LiveBytes(TorchDispatchMode):  # type: ignore[misc] # torch is not followed by mypy
+    class LiveBytes(TorchDispatchMode):
         def __init__(self) -> None:
             super().__init__()
             self.live = 0

@@ -58,7 +58,7 @@ _COUNTER: Final = 8
 _CUBLAS: Final = 32 * 2**20  # as the allocator's trace shows it; half a MiB less than what was fitted to whole runs
 
 
-class Recorder(TorchDispatchMode):  # type: ignore[misc] # torch is not followed by mypy
+class Recorder(TorchDispatchMode):
     """Writes while it is the mode.
 
     Attributes:

@@ -39,7 +39,7 @@ class _Call(NamedTuple):
     back: int
 
 
-class _Cudnn(torch.autograd.Function):  # type: ignore[misc] # torch is not followed by mypy
+class _Cudnn(torch.autograd.Function):
     """All layers and directions at once: keeps what comes in and out, and gates and states in one piece."""
 
     @staticmethod
@@ -75,7 +75,7 @@ class _Cudnn(torch.autograd.Function):  # type: ignore[misc] # torch is not foll
         return (None, *found, *flat)
 
 
-class _Flattened(torch.autograd.Function):  # type: ignore[misc]
+class _Flattened(torch.autograd.Function):
     """Weights in half precision, in one piece, as autocast makes them."""
 
     @staticmethod
@@ -110,7 +110,7 @@ def _made(x: Any, width: int, *, first: bool) -> Any:
     return x.new_empty(*x.shape[:-1], width)
 
 
-class _Cell(torch.autograd.Function):  # type: ignore[misc]
+class _Cell(torch.autograd.Function):
     """One step after its products: keeps them, gates, and states before and after."""
 
     @staticmethod

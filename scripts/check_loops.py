@@ -77,7 +77,7 @@ class Task(NamedTuple):
     capped: bool
 
 
-class Labelled(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Labelled(nn.Module):
     """Torchvision's model, called as one of transformers' is."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -178,7 +178,7 @@ def _validate(model: nn.Module, batch: Batch, precision: Precision) -> None:
     model.train()
 
 
-class Samples(torch.utils.data.Dataset):  # type: ignore[misc] # as is torch
+class Samples(torch.utils.data.Dataset):  # as is torch
     """As many samples as one asks for, of which few differ."""
 
     def __init__(self, of: Model, count: int) -> None:
@@ -216,7 +216,7 @@ def _lightning(model: nn.Module, of: Model, precision: Precision) -> None:
     """Train by Lightning, with validation."""
     import pytorch_lightning as lightning  # noqa: PLC0415
 
-    class Module(lightning.LightningModule):  # type: ignore[misc] # as is torch
+    class Module(lightning.LightningModule):  # as is torch
         def __init__(self) -> None:
             super().__init__()
             self.model = model

@@ -11,7 +11,7 @@ from torch import nn
 from estimator.dataset.plans import Op
 
 
-class ResidualBlock(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class ResidualBlock(nn.Module):
     """``act(body(x) + shortcut(x))``; the shortcut is the input itself where shapes agree."""
 
     def __init__(self, body: nn.Module, act: nn.Module, shortcut: nn.Module | None = None) -> None:
@@ -28,7 +28,7 @@ class ResidualBlock(nn.Module):  # type: ignore[misc] # torch is not followed by
         return self.act(out + way)
 
 
-class DenseLayer(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class DenseLayer(nn.Module):
     """The input and what ``body`` makes of it, one after the other in the channels."""
 
     def __init__(self, body: nn.Module) -> None:
@@ -40,7 +40,7 @@ class DenseLayer(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return torch.cat([x, self.body(x)], 1)
 
 
-class Embeddings(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Embeddings(nn.Module):
     """Token and position embeddings, added, normed, dropped out."""
 
     def __init__(self, tokens: nn.Module, positions: nn.Module, norm: nn.Module, dropout: nn.Module) -> None:
@@ -55,7 +55,7 @@ class Embeddings(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return self.dropout(self.norm(tokens + places))
 
 
-class SelfAttention(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class SelfAttention(nn.Module):
     """Multi-head attention with one projection for queries, keys and values."""
 
     def __init__(
@@ -79,7 +79,7 @@ class SelfAttention(nn.Module):  # type: ignore[misc] # torch is not followed by
         return self.out(mixed.transpose(1, 2).reshape(batch, tokens, width))
 
 
-class GatedFeedForward(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class GatedFeedForward(nn.Module):
     """``down(act(gate(x)) * up(x))``, the feed-forward part of Llama and its kin."""
 
     def __init__(self, gate: nn.Module, up: nn.Module, act: nn.Module, down: nn.Module) -> None:
@@ -91,7 +91,7 @@ class GatedFeedForward(nn.Module):  # type: ignore[misc] # torch is not followed
         return self.down(self.act(self.gate(x)) * self.up(x))
 
 
-class TransformerBlock(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class TransformerBlock(nn.Module):
     """Attention and feed-forward with residuals, normed before (``prenorm``) or after each."""
 
     def __init__(self, prenorm: bool, **parts: nn.Module) -> None:
@@ -109,7 +109,7 @@ class TransformerBlock(nn.Module):  # type: ignore[misc] # torch is not followed
         return self.norm2(x + self.dropout2(self.feed_forward(x)))
 
 
-class TransformerModel(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class TransformerModel(nn.Module):
     """Embeddings, blocks, and a head: on every token (``lm``) or on the mean of all."""
 
     def __init__(

@@ -22,7 +22,7 @@ from predictor.collection.specs import Spec
 Step = Callable[[], None]
 
 
-class Block(nn.Module):  # type: ignore[misc]
+class Block(nn.Module):
     """A transformer block with fused attention."""
 
     def __init__(self, width: int, heads: int, causal: bool = False) -> None:
@@ -44,7 +44,7 @@ class Block(nn.Module):  # type: ignore[misc]
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
-class Language(nn.Module):  # type: ignore[misc]
+class Language(nn.Module):
     """BERT-like (not causal) and GPT-like (causal) language models."""
 
     def __init__(self, words: int, width: int, depth: int, causal: bool) -> None:
@@ -61,7 +61,7 @@ class Language(nn.Module):  # type: ignore[misc]
         return self.head(x)
 
 
-class Speech(nn.Module):  # type: ignore[misc]
+class Speech(nn.Module):
     """A Whisper-like encoder: two convolutions over the spectrogram, then a transformer."""
 
     def __init__(self, width: int, depth: int) -> None:
@@ -77,7 +77,7 @@ class Speech(nn.Module):  # type: ignore[misc]
         return x
 
 
-class Vision(nn.Module):  # type: ignore[misc]
+class Vision(nn.Module):
     """A vision transformer."""
 
     def __init__(self, size: int, width: int, depth: int) -> None:
@@ -95,7 +95,7 @@ class Vision(nn.Module):  # type: ignore[misc]
         return self.head(x.mean(1))
 
 
-class Recommender(nn.Module):  # type: ignore[misc]
+class Recommender(nn.Module):
     """A DLRM-like model: embedding tables, a bottom and a top MLP."""
 
     def __init__(self, tables: int, rows: int, width: int) -> None:
@@ -111,7 +111,7 @@ class Recommender(nn.Module):  # type: ignore[misc]
         return self.top(torch.cat([self.bottom(dense), *found], 1))
 
 
-class Recurrent(nn.Module):  # type: ignore[misc]
+class Recurrent(nn.Module):
     """A recurrent network over speech frames."""
 
     def __init__(self, cells: nn.RNNBase) -> None:
@@ -124,7 +124,7 @@ class Recurrent(nn.Module):  # type: ignore[misc]
         return self.head(self.cells(frames)[0])
 
 
-class Graph(nn.Module):  # type: ignore[misc]
+class Graph(nn.Module):
     """Message passing over the edges of a random graph; a batch is one whole graph."""
 
     def __init__(self, nodes: int, edges: int, width: int, depth: int) -> None:
@@ -142,7 +142,7 @@ class Graph(nn.Module):  # type: ignore[misc]
         return x
 
 
-class Unet(nn.Module):  # type: ignore[misc]
+class Unet(nn.Module):
     """A small U-Net for segmentation."""
 
     def __init__(self, width: int) -> None:

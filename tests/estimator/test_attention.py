@@ -135,7 +135,7 @@ def test_a_mask_of_yes_and_no_is_kept_as_numbers() -> None:
 def test_kernels_sum_up_on_the_way_back() -> None:
     made: list[tuple[torch.dtype, tuple[int, ...]]] = []
 
-    class Watches(TorchDispatchMode):  # type: ignore[misc] # torch is not followed by mypy
+    class Watches(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             out = func(*args, **(kwargs or {}))
             if func is torch.ops.aten.new_empty.default:

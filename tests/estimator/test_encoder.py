@@ -48,7 +48,7 @@ def in_order(sizes: Iterable[float]) -> list[float]:
     return [size for goes, some in groupby(sizes, lambda size: size < 0) for size in (sorted(some) if goes else some)]
 
 
-class Itself(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Itself(nn.Module):
     """Looks at its own series."""
 
     def __init__(self, weights: bool) -> None:

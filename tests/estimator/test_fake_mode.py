@@ -73,7 +73,7 @@ def test_single_numbers_are_drawn_and_always_the_same() -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
-class Masked(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Masked(nn.Module):
     """Goes on with the tokens that count, as a masked language model's head does."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ def test_tokens_that_count_decide_how_much_a_model_takes(share: int) -> None:
     assert run.points[1].used_mib == pytest.approx((outputs + weights) / 2**20 + CUBLAS, abs=2)
 
 
-class Reads(nn.Module):  # type: ignore[misc]
+class Reads(nn.Module):
     """Gives out the loss of CTC, as models that hear do; targets lie behind each other, or in rows."""
 
     def __init__(self, *, in_rows: bool) -> None:

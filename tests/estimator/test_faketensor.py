@@ -57,7 +57,7 @@ def test_activations_grow_with_the_batch() -> None:
     assert large - small > 1.5 * (1024 - 64) * 2048 * 4 / 2**20
 
 
-class ReadsValues(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class ReadsValues(nn.Module):
     """Looks into a tensor while it is built, as stochastic depth does."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ def test_plain_inputs_are_numbers_or_tokens() -> None:
         plain_inputs(None, None)
 
 
-class Labelled(nn.Linear):  # type: ignore[misc] # torch is not followed by mypy
+class Labelled(nn.Linear):
     """Takes labels, of which any number will do."""
 
     def forward(self, x: Any, labels: Any = None) -> Any:

@@ -98,7 +98,7 @@ def test_a_gradient_that_is_one_number_everywhere_is_no_place_to_add_to() -> Non
 
 
 def test_what_is_kept_beyond_its_sum_was_not_added_to_in_its_place() -> None:
-    class Adds(torch.autograd.Function):  # type: ignore[misc] # torch is not followed by mypy
+    class Adds(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
             return x * 1.0

@@ -42,7 +42,7 @@ class Out:
     loss: torch.Tensor | None = None
 
 
-class Gate(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Gate(nn.Module):
     """Keeps in functions what no layer shows."""
 
     def __init__(self, steps: int) -> None:
@@ -87,7 +87,7 @@ def works(monkeypatch: pytest.MonkeyPatch) -> Works:
     return put
 
 
-class Last(nn.Module):  # type: ignore[misc]
+class Last(nn.Module):
     """Takes a recurrent layer's series."""
 
     def forward(self, x: tuple[torch.Tensor, Any]) -> torch.Tensor:
@@ -122,7 +122,7 @@ def test_what_functions_keep_grows_the_training_alone() -> None:
 
 
 def test_attention_and_dropout_keep_what_they_do_on_a_gpu() -> None:
-    class Attends(nn.Module):  # type: ignore[misc]
+    class Attends(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.line = nn.Linear(64, 64)
@@ -138,7 +138,7 @@ def test_attention_and_dropout_keep_what_they_do_on_a_gpu() -> None:
 
 
 def test_dropout_keeps_a_byte_for_each_number() -> None:
-    class Drops(nn.Module):  # type: ignore[misc]
+    class Drops(nn.Module):
         def __init__(self, *, drops: bool) -> None:
             super().__init__()
             self.line = nn.Linear(256, 256)
@@ -155,7 +155,7 @@ def test_dropout_keeps_a_byte_for_each_number() -> None:
 
 
 def test_code_that_makes_numbers_in_fp32_is_not_rehearsed_in_bf16() -> None:
-    class Mixed(nn.Module):  # type: ignore[misc]
+    class Mixed(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.kernel = nn.Conv1d(4, 8, 3)
@@ -172,7 +172,7 @@ def test_code_that_makes_numbers_in_fp32_is_not_rehearsed_in_bf16() -> None:
 
 
 def test_of_what_cannot_run_the_first_reason_is_told() -> None:
-    class Fails(nn.Linear):  # type: ignore[misc]
+    class Fails(nn.Linear):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             if x.dtype == torch.bfloat16:
                 raise ValueError("in bf16")
@@ -190,7 +190,7 @@ def test_a_batch_size_that_cannot_train_costs_no_other() -> None:
 
 
 def test_code_in_inference_mode_is_followed_as_a_gpu_runs_it() -> None:
-    class Attends(nn.Module):  # type: ignore[misc]
+    class Attends(nn.Module):
         """Heads that are 15 wide no kernel of a GPU fuses in fp32, while the CPU's does."""
 
         def __init__(self, without: Any) -> None:
@@ -226,7 +226,7 @@ def test_an_rms_norm_keeps_its_input_alone() -> None:
 
 
 def test_an_rms_norm_of_two_types_works_step_by_step() -> None:
-    class Mixed(nn.Module):  # type: ignore[misc]
+    class Mixed(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.line, self.scale = nn.Linear(256, 256), nn.Parameter(torch.ones(256))
@@ -239,7 +239,7 @@ def test_an_rms_norm_of_two_types_works_step_by_step() -> None:
 
 
 def test_torch_is_as_before_where_the_code_raises() -> None:
-    class Raises(nn.Module):  # type: ignore[misc]
+    class Raises(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.line = nn.Linear(8, 8)
@@ -269,7 +269,7 @@ def test_a_model_that_was_built_in_bf16_is_rehearsed_in_fp32_too() -> None:
 
 
 def test_a_number_that_code_writes_down_is_cast_as_all_weights_are() -> None:
-    class Scaled(nn.Linear):  # type: ignore[misc]
+    class Scaled(nn.Linear):
         def __init__(self) -> None:
             super().__init__(512, 512)
             self.scale = nn.Parameter(torch.tensor(2.0))
@@ -284,7 +284,7 @@ def test_a_number_that_code_writes_down_is_cast_as_all_weights_are() -> None:
 
 
 def test_what_is_not_fused_keeps_its_matrix() -> None:
-    class Attends(nn.Module):  # type: ignore[misc]
+    class Attends(nn.Module):
         def __init__(self, heads: int, *, flat: bool = False) -> None:
             super().__init__()
             self.line = nn.Linear(64, 64)
@@ -309,7 +309,7 @@ def test_what_is_not_fused_keeps_its_matrix() -> None:
     assert shared["sgd", "bf16"][1] < 1.1 * matrix  # flash attention knows keys that several heads share
 
 
-class Hears(nn.Module):  # type: ignore[misc]
+class Hears(nn.Module):
     def __init__(self, kind: type[nn.Module], dropout: float = 0.0) -> None:
         super().__init__()
         self.start = nn.Linear(8, 64)
@@ -377,7 +377,7 @@ def test_recurrent_layers_have_their_workspace_while_they_run(works: Works) -> N
 def test_weights_come_to_the_gpu_module_by_module_the_inner_ones_first(monkeypatch: pytest.MonkeyPatch) -> None:
     moved: list[tuple[str, int]] = []
 
-    class Own(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+    class Own(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.scale = nn.Parameter(torch.ones(3))
@@ -429,7 +429,7 @@ def test_layers_that_are_whole_kernels_multiply_too() -> None:
 
 
 def test_sparse_gradients_are_counted() -> None:
-    class Words(nn.Module):  # type: ignore[misc]
+    class Words(nn.Module):
         def __init__(self, *, sparse: bool) -> None:
             super().__init__()
             self.words = nn.Embedding(100_000, 64, sparse=sparse)
@@ -444,7 +444,7 @@ def test_sparse_gradients_are_counted() -> None:
 @pytest.mark.parametrize(("cell", "gates"), [(nn.LSTMCell, 4), (nn.GRUCell, 3)])
 @pytest.mark.parametrize("bias", [True, False])
 def test_cells_keep_their_products_and_gates(cell: type[nn.Module], gates: int, *, bias: bool) -> None:
-    class Loops(nn.Module):  # type: ignore[misc]
+    class Loops(nn.Module):
         def __init__(self, steps: int) -> None:
             super().__init__()
             self.cell = cell(64, 512, bias=bias)
@@ -463,7 +463,7 @@ def test_cells_keep_their_products_and_gates(cell: type[nn.Module], gates: int, 
     assert (many - few) / 16 == pytest.approx(kept * 32 * 512 * 4 / MIB, rel=0.1)
 
 
-class Grows(nn.Module):  # type: ignore[misc]
+class Grows(nn.Module):
     """Trains more layers the larger a batch is."""
 
     def __init__(self) -> None:
@@ -558,7 +558,7 @@ def test_all_of_a_convolution_is_known(model: nn.Module, shape: tuple[int, ...],
 
 
 def test_sums_have_their_buffers_while_they_run() -> None:
-    class Sums(nn.Module):  # type: ignore[misc]
+    class Sums(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x.sum(0)
 
@@ -568,7 +568,7 @@ def test_sums_have_their_buffers_while_they_run() -> None:
 
 
 def test_more_is_held_than_used() -> None:
-    class Grows(nn.Module):  # type: ignore[misc]
+    class Grows(nn.Module):
         def __init__(self, rates: tuple[int, ...]) -> None:
             super().__init__()
             self.line = nn.Linear(1024, 1024)
@@ -611,7 +611,7 @@ def test_a_workspace_that_others_alone_need_is_in_what_they_hold() -> None:
 
 
 def test_a_model_has_its_own_loss_or_one_for_each_output() -> None:
-    class Gives(nn.Module):  # type: ignore[misc]
+    class Gives(nn.Module):
         def __init__(self, what: str) -> None:
             super().__init__()
             self.line = nn.Linear(64, 64)
@@ -659,7 +659,7 @@ def test_autocast_casts_the_logarithms_of_a_classifiers_loss(monkeypatch: pytest
     assert took["fp32"][:4] == [2, 2, 2, 2]
 
 
-class Attends(nn.Module):  # type: ignore[misc]
+class Attends(nn.Module):
     """Multiplies pictures with themselves, which no layer shows."""
 
     def __init__(self, *, multiplies: bool) -> None:
@@ -684,7 +684,7 @@ def test_own_inputs_are_cast_where_the_model_is() -> None:
     def fed(batch: int) -> dict[str, Any]:
         return {"x": [torch.ones(batch, 256)], "at": torch.zeros(batch, dtype=torch.long)}
 
-    class Takes(nn.Module):  # type: ignore[misc]
+    class Takes(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.gate = Gate(3)
@@ -733,7 +733,7 @@ def test_a_table_shows_all_layers_with_the_rehearsal_below() -> None:
     assert {tuple(point.batch for point in run.points) for run in summary.rehearsals} == {(4, 8, 32)}
 
 
-class Looks(nn.Module):  # type: ignore[misc]
+class Looks(nn.Module):
     """Wants its input's values, in training or always."""
 
     def __init__(self, *, always: bool) -> None:
@@ -757,7 +757,7 @@ def test_inference_is_rehearsed_where_a_training_step_cannot_be() -> None:
 
 
 def test_a_table_is_made_where_nothing_can_be_rehearsed() -> None:
-    class Picks(nn.Module):  # type: ignore[misc]
+    class Picks(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.line = nn.Linear(8, 8)
@@ -774,7 +774,7 @@ def test_a_table_is_made_where_nothing_can_be_rehearsed() -> None:
     assert parse_summary(text).rehearsals == ()
 
 
-class Gives(nn.Module):  # type: ignore[misc]
+class Gives(nn.Module):
     """Gives out an object of its own, which may lead to no parameters."""
 
     def __init__(self, *, detached: bool) -> None:
@@ -810,7 +810,7 @@ def test_a_pytorch_that_is_too_old_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own, as it imports its compiler
 def test_what_would_be_compiled_runs_as_it_is_written() -> None:
-    class Compiled(nn.Module):  # type: ignore[misc]
+    class Compiled(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.line = nn.Linear(8, 8)
@@ -831,7 +831,7 @@ def test_a_wrong_shape_is_told_in_one_line_alone(caplog: pytest.LogCaptureFixtur
 
 @pytest.mark.parametrize("first", [torch.complex64, torch.uint8])
 def test_what_goes_in_is_of_the_first_parameter_that_is_a_real_number(first: torch.dtype) -> None:
-    class Spectrum(nn.Module):  # type: ignore[misc]
+    class Spectrum(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.weights = nn.Parameter(torch.zeros(4, dtype=first), requires_grad=first.is_complex)
@@ -963,7 +963,7 @@ def test_a_layer_with_several_names_is_printed_under_each_as_pytorch_does() -> N
     assert parse_summary(text).total_params == 72
 
 
-class Resizes(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Resizes(nn.Module):
     """Writes itself, as torchvision's transform of detectors does."""
 
     def __repr__(self) -> str:
@@ -977,7 +977,7 @@ def test_what_a_class_writes_of_itself_is_printed_as_pytorch_does() -> None:
     assert "  ), 0 params\n" in text
 
 
-class Reads(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Reads(nn.Module):
     """Writes on what it reads, each word with those before it; no padding is read."""
 
     def __init__(self) -> None:
@@ -1003,7 +1003,7 @@ def test_masks_of_transformers_need_no_values() -> None:
     assert (transformer._detect_is_causal_mask, torch._nested_tensor_from_mask_left_aligned) == looks
 
 
-class Draws(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Draws(nn.Module):
     """Skips a layer by a number that it draws, and draws from a distribution that looks at what it is given."""
 
     def __init__(self, share: float = 0.1) -> None:
@@ -1091,7 +1091,7 @@ def test_what_fails_is_told_with_a_line_of_the_users_code(tmp_path: Path, monkey
     assert "(wrong.py, line 9); print(model) of your own program makes a summary too" in done.stderr
 
 
-class Says(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Says(nn.Module):
     """Gives out logits."""
 
     def __init__(self) -> None:
@@ -1136,7 +1136,7 @@ def test_a_model_that_takes_labels_makes_its_own_loss() -> None:
     assert picky == other  # as it cannot take them
 
 
-class Paints(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Paints(nn.Module):
     """Says of what class each pixel is, in fewer pixels than came in."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from estimator.temporaries import temporary
 MIB = 2**20
 
 
-class Temporaries(TorchDispatchMode):  # type: ignore[misc] # torch is not followed by mypy
+class Temporaries(TorchDispatchMode):
     """Notes the most that any operation takes and gives back."""
 
     most = 0

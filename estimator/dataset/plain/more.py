@@ -13,7 +13,7 @@ from torch.nn import functional as f
 from estimator.dataset.plain.own import Plain
 
 
-class Basic(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Basic(nn.Module):
     """Two convolutions and a shortcut, as networks for small pictures have them."""
 
     def __init__(self, before: int, after: int, stride: int) -> None:
@@ -32,7 +32,7 @@ class Basic(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return f.relu(out + self.shortcut(x))
 
 
-class CifarResnet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class CifarResnet(nn.Module):
     """ResNet for pictures of 32 pixels."""
 
     def __init__(self, blocks: tuple[int, ...], width: int = 64) -> None:
@@ -68,7 +68,7 @@ def cifar_vgg(plan: str) -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(before, 10))
 
 
-class Head(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Head(nn.Module):
     """Attention over tokens with its matrix written out, rotary or not."""
 
     def __init__(self, width: int, heads: int, groups: int, rotary: bool, fused: bool, causal: bool) -> None:
@@ -106,7 +106,7 @@ class Head(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.wo(out.transpose(1, 2).reshape(b, t, c))
 
 
-class Norm(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Norm(nn.Module):
     """Root mean square norm."""
 
     def __init__(self, width: int) -> None:
@@ -118,7 +118,7 @@ class Norm(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
 
 
-class Gated(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Gated(nn.Module):
     """Feed-forward layer with a gate."""
 
     def __init__(self, width: int, hidden: int) -> None:
@@ -131,7 +131,7 @@ class Gated(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.w2(f.silu(self.w1(x)) * self.w3(x))
 
 
-class Experts(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Experts(nn.Module):
     """Every token goes to its best two of several feed-forward layers."""
 
     def __init__(self, width: int, hidden: int, count: int) -> None:
@@ -150,7 +150,7 @@ class Experts(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return out.view_as(x)
 
 
-class Layer(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Layer(nn.Module):
     """Attention and feed-forward layer, norms first."""
 
     def __init__(self, attention: nn.Module, change: nn.Module, norms: tuple[nn.Module, nn.Module]) -> None:
@@ -164,7 +164,7 @@ class Layer(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return x + self.feed_forward(self.norm2(x))
 
 
-class Decoder(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Decoder(nn.Module):
     """A language model in the manner of Llama, with or without experts."""
 
     def __init__(self, width: int, depth: int, heads: int, groups: int, words: int, experts: int = 0) -> None:
@@ -190,7 +190,7 @@ class Decoder(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.output(self.norm(x))
 
 
-class Bert(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Bert(nn.Module):
     """An encoder from a tutorial: attention written out, learned positions."""
 
     def __init__(self, width: int, depth: int, heads: int, words: int) -> None:
@@ -220,7 +220,7 @@ class Bert(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.mask_lm(x)
 
 
-class Mixer(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Mixer(nn.Module):
     """MLP-Mixer's block."""
 
     def __init__(self, tokens: int, width: int) -> None:
@@ -235,7 +235,7 @@ class Mixer(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return x + self.channels(self.norm2(x))
 
 
-class PatchNet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class PatchNet(nn.Module):
     """Patches, blocks, mean, classes."""
 
     def __init__(self, width: int, patch: int, blocks: list[nn.Module]) -> None:
@@ -251,7 +251,7 @@ class PatchNet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.head(self.norm(self.blocks(x)).mean(1))
 
 
-class Modulated(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Modulated(nn.Module):
     """A block of a diffusion transformer: norms without weights, shifted and scaled by the step."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -270,7 +270,7 @@ class Modulated(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return x + h * self.mlp(self.norm2(x) * (1 + e) + d)
 
 
-class Dit(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Dit(nn.Module):
     """A diffusion transformer on latent pictures."""
 
     def __init__(self, width: int, depth: int, heads: int) -> None:
@@ -290,7 +290,7 @@ class Dit(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.final_layer(x)
 
 
-class Cycle(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Cycle(nn.Module):
     """CycleGAN's generator: down, residual blocks with instance norm, up."""
 
     def __init__(self, width: int, blocks: int) -> None:
@@ -319,7 +319,7 @@ class Cycle(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.up(x)
 
 
-class Segnet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Segnet(nn.Module):
     """Encoder and decoder joined by the places of the largest."""
 
     def __init__(self, width: int) -> None:
@@ -346,7 +346,7 @@ class Segnet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.out(x)
 
 
-class Fcn(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Fcn(nn.Module):
     """A fully convolutional network with bilinear upsampling."""
 
     def __init__(self, width: int) -> None:
@@ -380,7 +380,7 @@ class Fcn(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return total
 
 
-class Darknet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Darknet(nn.Module):
     """A detector's trunk and its grid of boxes."""
 
     def __init__(self, width: int, repeats: tuple[int, ...]) -> None:
@@ -405,7 +405,7 @@ class Darknet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.detect(x)
 
 
-class Wave(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Wave(nn.Module):
     """WaveNet: gates of dilated convolutions, skips added up."""
 
     def __init__(self, width: int, layers: int) -> None:
@@ -429,7 +429,7 @@ class Wave(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.end2(f.relu(self.end1(f.relu(total))))
 
 
-class Sound(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Sound(nn.Module):
     """M5 and deeper: one-dimensional convolutions on raw sound."""
 
     def __init__(self, width: int, depth: int) -> None:
@@ -447,7 +447,7 @@ class Sound(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.fc(x.mean(-1))
 
 
-class Ecg(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Ecg(nn.Module):
     """A residual network of one dimension."""
 
     def __init__(self, width: int, depth: int) -> None:
@@ -477,7 +477,7 @@ class Ecg(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.fc(x.mean(-1))
 
 
-class Eeg(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Eeg(nn.Module):
     """EEGNet: temporal, spatial and separable convolutions."""
 
     def __init__(self, width: int) -> None:
@@ -505,7 +505,7 @@ class Eeg(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.classify(self.separable(self.spatial(self.temporal(x))).flatten(1))
 
 
-class Nerf(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Nerf(nn.Module):
     """A field of colours: sines of places into a deep perceptron."""
 
     def __init__(self, width: int, depth: int) -> None:
@@ -524,7 +524,7 @@ class Nerf(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.cat([self.rgb(y).sigmoid(), f.relu(self.sigma(y))], -1)
 
 
-class Tabular(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Tabular(nn.Module):
     """A residual perceptron for tables."""
 
     def __init__(self, features: int, width: int, depth: int) -> None:
@@ -550,7 +550,7 @@ class Tabular(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.last(f.relu(x))
 
 
-class FeatureTokens(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class FeatureTokens(nn.Module):
     """A transformer over the columns of a table."""
 
     def __init__(self, columns: int, width: int, depth: int) -> None:
@@ -566,7 +566,7 @@ class FeatureTokens(nn.Module):  # type: ignore[misc] # torch is not followed by
         return self.head(self.encoder(x[..., None] * self.weight + self.bias).mean(1))
 
 
-class DeepFm(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class DeepFm(nn.Module):
     """Factorization machine and perceptron on the same embedded fields."""
 
     def __init__(self, fields: int, words: int, width: int) -> None:
@@ -591,7 +591,7 @@ class DeepFm(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.linear(x).sum(1) + pairs + self.out(self.mlp(vectors.flatten(1)))
 
 
-class TextCnn(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class TextCnn(nn.Module):
     """Convolutions of several lengths over words."""
 
     def __init__(self, words: int, width: int, filters: int) -> None:
@@ -608,7 +608,7 @@ class TextCnn(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.fc(self.dropout(torch.cat([f.max_pool1d(y, y.size(2)).squeeze(2) for y in found], 1)))
 
 
-class Speech(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Speech(nn.Module):
     """Convolutions over a spectrogram, recurrent layers, characters."""
 
     def __init__(self, width: int, depth: int) -> None:
@@ -630,7 +630,7 @@ class Speech(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.fc(self.rnn(x)[0])
 
 
-class Beats(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Beats(nn.Module):
     """N-BEATS: stacked perceptrons, each explains what is left."""
 
     def __init__(self, past: int, future: int, width: int, blocks: int) -> None:
@@ -653,7 +653,7 @@ class Beats(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return total
 
 
-class Quantizer(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Quantizer(nn.Module):
     """A VQ-VAE: pictures to the nearest of learned vectors and back."""
 
     def __init__(self, width: int, codes: int) -> None:
@@ -681,7 +681,7 @@ class Quantizer(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return self.decoder(z + (near - z).detach())
 
 
-class Actor(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Actor(nn.Module):
     """An agent's network for games: convolutions, then values of actions."""
 
     def __init__(self, hidden: int) -> None:
@@ -696,7 +696,7 @@ class Actor(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.fc2(f.relu(self.fc1(x.flatten(1))))
 
 
-class Vnet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Vnet(nn.Module):
     """A U-Net of three dimensions."""
 
     def __init__(self, width: int) -> None:
@@ -730,7 +730,7 @@ class Vnet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.final(x)
 
 
-class AttentionGate(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class AttentionGate(nn.Module):
     """Weighs what a skip brings by what comes from below."""
 
     def __init__(self, width: int) -> None:
@@ -744,7 +744,7 @@ class AttentionGate(nn.Module):  # type: ignore[misc] # torch is not followed by
         return x * self.psi(f.relu(self.w_g(g) + self.w_x(x)))
 
 
-class AttentionUnet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class AttentionUnet(nn.Module):
     """A U-Net whose skips are weighed; it grows by upsampling."""
 
     def __init__(self, width: int) -> None:
@@ -781,7 +781,7 @@ class AttentionUnet(nn.Module):  # type: ignore[misc] # torch is not followed by
         return self.final(x)
 
 
-class LongMemory(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class LongMemory(nn.Module):
     """Words in, words out: recurrent encoder and decoder with attention between them."""
 
     def __init__(self, words: int, width: int) -> None:
@@ -800,7 +800,7 @@ class LongMemory(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return self.out(torch.tanh(self.join(torch.cat([weights @ known, asked], -1))))
 
 
-class Gnn(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Gnn(nn.Module):
     """Graph convolutions over a dense adjacency that is learned from the nodes."""
 
     def __init__(self, features: int, width: int, depth: int) -> None:
@@ -818,7 +818,7 @@ class Gnn(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.out(x)
 
 
-class Denoiser(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Denoiser(nn.Module):
     """DnCNN: the noise is what a deep plain network finds."""
 
     def __init__(self, width: int, depth: int) -> None:
@@ -833,7 +833,7 @@ class Denoiser(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return x - self.dncnn(x)
 
 
-class Squeeze(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Squeeze(nn.Module):
     """Channel attention of a super-resolution network."""
 
     def __init__(self, width: int) -> None:
@@ -864,7 +864,7 @@ def _rcan(width: int, depth: int) -> nn.Module:
     )
 
 
-class Dense(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Dense(nn.Module):
     """DenseNet for small pictures."""
 
     def __init__(self, growth: int, blocks: tuple[int, ...]) -> None:
@@ -910,7 +910,7 @@ def perceptron(sizes: tuple[int, ...], act: Callable[[], nn.Module]) -> nn.Modul
 
 
 def _convmixer(width: int, depth: int, kernel: int, patch: int) -> nn.Module:
-    class Residual(nn.Sequential):  # type: ignore[misc] # torch is not followed by mypy
+    class Residual(nn.Sequential):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return super().forward(x) + x
 

@@ -34,7 +34,7 @@ def _mlp(*widths: int, act: type[nn.Module] = nn.ReLU) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-class CharRnn(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class CharRnn(nn.Module):
     """Says the next character with a GRU, step by step."""
 
     def __init__(self, letters: int, width: int, layers: int) -> None:
@@ -56,7 +56,7 @@ class CharRnn(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.stack(found, 1)
 
 
-class LstmCrf(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class LstmCrf(nn.Module):
     """Tags words with an LSTM and a table of transitions."""
 
     def __init__(self, words: int, width: int, tags: int) -> None:
@@ -75,7 +75,7 @@ class LstmCrf(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return alpha
 
 
-class PyramidText(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class PyramidText(nn.Module):
     """Convolutions over words that halve them again and again."""
 
     def __init__(self, words: int, width: int, classes: int) -> None:
@@ -95,7 +95,7 @@ class PyramidText(nn.Module):  # type: ignore[misc] # torch is not followed by m
         return self.fc(x.amax((2, 3)))
 
 
-class GatedConv(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class GatedConv(nn.Module):
     """Translates with gated convolutions and attention to the source."""
 
     def __init__(self, words: int, width: int, depth: int) -> None:
@@ -122,7 +122,7 @@ class GatedConv(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return self.fc_out(z.transpose(1, 2))
 
 
-class LowRank(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class LowRank(nn.Module):
     """A layer whose keys and values are projected to few places."""
 
     def __init__(self, width: int, heads: int, length: int, rank: int) -> None:
@@ -147,7 +147,7 @@ class LowRank(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return x + self.ff(self.norm2(x))
 
 
-class Lin(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Lin(nn.Module):
     """An encoder of such layers, which fills in words."""
 
     def __init__(self, words: int, width: int, depth: int) -> None:
@@ -164,7 +164,7 @@ class Lin(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.to_logits(self.norm(y))
 
 
-class Infer(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Infer(nn.Module):
     """Compares two sentences word by word, then as wholes."""
 
     def __init__(self, words: int, width: int, classes: int) -> None:
@@ -187,7 +187,7 @@ class Infer(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.fc(torch.cat(found, 1))
 
 
-class Biased(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Biased(nn.Module):
     """Attention with a bias for each distance, in an encoder or a decoder."""
 
     def __init__(self, width: int, heads: int, hidden: int, cross: bool) -> None:
@@ -220,7 +220,7 @@ class Biased(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return x + self.wo(f.gelu(self.wi_0(y)) * self.wi_1(y))
 
 
-class OwnT5(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnT5(nn.Module):
     """Encoder and decoder of such layers over one table of words."""
 
     def __init__(self, words: int, width: int, depth: int, heads: int) -> None:
@@ -247,7 +247,7 @@ class OwnT5(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.lm_head(self.norm2(z))
 
 
-class AudioConvs(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class AudioConvs(nn.Module):
     """Double convolutions over spectrograms, pooled between."""
 
     def __init__(self, widths: tuple[int, ...], classes: int) -> None:
@@ -277,7 +277,7 @@ class AudioConvs(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return torch.sigmoid(self.fc_audioset(f.relu(self.fc1(x))))
 
 
-class Demucs(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Demucs(nn.Module):
     """A U-Net over waves with an LSTM at the bottom."""
 
     def __init__(self, width: int, depth: int) -> None:
@@ -309,7 +309,7 @@ class Demucs(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return x
 
 
-class DualPath(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class DualPath(nn.Module):
     """Separates voices with LSTMs along pieces of a sound and across them."""
 
     def __init__(self, width: int, hidden: int, depth: int, piece: int) -> None:
@@ -337,7 +337,7 @@ class DualPath(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.decoder((masks * seen[:, None]).flatten(0, 1)).view(n, 2, -1)
 
 
-class FeedConv(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class FeedConv(nn.Module):
     """Attention and two convolutions over sounds."""
 
     def __init__(self, width: int, hidden: int) -> None:
@@ -352,7 +352,7 @@ class FeedConv(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.norm2(x + self.conv2(f.relu(self.conv1(x.transpose(1, 2)))).transpose(1, 2))
 
 
-class FastSpeech(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class FastSpeech(nn.Module):
     """Says all sounds of a text at once; each letter lasts equally long."""
 
     def __init__(self, letters: int, width: int, depth: int, frames: int) -> None:
@@ -378,7 +378,7 @@ class FastSpeech(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return self.mel(y)
 
 
-class Wav2Letter(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Wav2Letter(nn.Module):
     """Convolutions over spectrograms that say letters."""
 
     def __init__(self, width: int, letters: int) -> None:
@@ -399,7 +399,7 @@ class Wav2Letter(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return f.log_softmax(self.acoustic(x), 1).transpose(1, 2)
 
 
-class Keywords(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Keywords(nn.Module):
     """A narrow residual network for words of command."""
 
     def __init__(self, width: int, depth: int, classes: int) -> None:
@@ -422,7 +422,7 @@ class Keywords(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.output(x.flatten(2).mean(2))
 
 
-class Activity(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Activity(nn.Module):
     """Convolutions over what sensors say, flattened."""
 
     def __init__(self, channels: int, length: int, width: int, classes: int) -> None:
@@ -437,7 +437,7 @@ class Activity(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.fc2(f.relu(self.fc1(x.flatten(1))))
 
 
-class Patched(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Patched(nn.Module):
     """Forecasts each series alone, from patches, with torch's encoder."""
 
     def __init__(self, patch: int, stride: int, length: int, width: int, depth: int, ahead: int) -> None:
@@ -458,7 +458,7 @@ class Patched(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.head(y.flatten(1)).view(n, channels, -1).transpose(1, 2)
 
 
-class LstNet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class LstNet(nn.Module):
     """A convolution, a GRU, one that skips, and a linear way beside."""
 
     def __init__(self, series: int, window: int, width: int, skip: int) -> None:
@@ -480,7 +480,7 @@ class LstNet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return y + self.highway(x[:, -24:].transpose(1, 2))[:, :, 0]
 
 
-class GatedResidual(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class GatedResidual(nn.Module):
     """Two linear layers, a gate and a norm."""
 
     def __init__(self, width: int) -> None:
@@ -493,7 +493,7 @@ class GatedResidual(nn.Module):  # type: ignore[misc] # torch is not followed by
         return self.norm(x + f.glu(self.gate(self.dropout(self.fc2(f.elu(self.fc1(x))))), -1))
 
 
-class Fusion(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Fusion(nn.Module):
     """Chooses among variables, reads them with an LSTM, attends, and says three quantiles."""
 
     def __init__(self, variables: int, width: int, ahead: int) -> None:
@@ -519,7 +519,7 @@ class Fusion(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.out(self.last(y[:, -self.ahead :]))
 
 
-class DeepAr(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class DeepAr(nn.Module):
     """An LSTM that says a mean and a spread for each step."""
 
     def __init__(self, features: int, items: int, width: int, layers: int) -> None:
@@ -536,7 +536,7 @@ class DeepAr(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.cat([self.mu(y), f.softplus(self.sigma(y))], -1)
 
 
-class Fields(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Fields(nn.Module):
     """Attention between the fields of a click, without and with crosses."""
 
     def __init__(self, fields: int, values: int, width: int, heads: int, depth: int) -> None:
@@ -555,7 +555,7 @@ class Fields(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.sigmoid(self.fc(y.flatten(1)) + self.mlp(flat) + self.linear(x).sum(1))
 
 
-class Interest(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Interest(nn.Module):
     """Weighs what a user looked at by what is offered."""
 
     def __init__(self, items: int, width: int) -> None:
@@ -572,7 +572,7 @@ class Interest(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.fc(torch.cat([(weights * seen).sum(1), offered[:, 0]], 1))
 
 
-class Experts(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Experts(nn.Module):
     """Experts that several tasks share, each with its own gate."""
 
     def __init__(self, fields: int, values: int, width: int, experts: int, tasks: int) -> None:
@@ -591,7 +591,7 @@ class Experts(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.cat([tower(y) for tower, y in zip(self.towers, mixed, strict=True)], 1)
 
 
-class Compressed(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Compressed(nn.Module):
     """Crosses fields with fields and compresses what comes out."""
 
     def __init__(self, fields: int, values: int, width: int, maps: tuple[int, ...]) -> None:
@@ -612,7 +612,7 @@ class Compressed(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return torch.sigmoid(self.fc(torch.cat(found, 1)) + self.dnn(e.flatten(1)))
 
 
-class Ratings(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Ratings(nn.Module):
     """Fills in the ratings of a user; wide in, wide out."""
 
     def __init__(self, items: int, hidden: int) -> None:
@@ -628,7 +628,7 @@ class Ratings(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.decoder(mu + torch.randn_like(mu) * (0.5 * logvar).exp())
 
 
-class Chooser(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Chooser(nn.Module):
     """Looks at some columns of a table, again and again."""
 
     def __init__(self, columns: int, width: int, steps: int, classes: int) -> None:
@@ -663,7 +663,7 @@ class Chooser(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.fc(total)
 
 
-class Columns(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Columns(nn.Module):
     """Embeds the columns of a table and runs linear layers: the usual network for tables."""
 
     def __init__(self, sizes: tuple[int, ...], hidden: tuple[int, ...], classes: int) -> None:
@@ -685,7 +685,7 @@ class Columns(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.layers(self.emb_drop(torch.cat(parts, 1)))
 
 
-class Isomorphic(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Isomorphic(nn.Module):
     """Adds up neighbours in a dense graph; linear layers between."""
 
     def __init__(self, features: int, width: int, depth: int, classes: int) -> None:
@@ -709,7 +709,7 @@ class Isomorphic(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return self.fc(torch.cat(found, 1))
 
 
-class PointLayer(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class PointLayer(nn.Module):
     """Attends to the nearest points, channel by channel."""
 
     def __init__(self, width: int, near: int) -> None:
@@ -730,7 +730,7 @@ class PointLayer(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return x + self.fc2((weights * (v[pick, index] + offset)).sum(2))
 
 
-class PointAttention(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class PointAttention(nn.Module):
     """Such layers over all points."""
 
     def __init__(self, width: int, depth: int, near: int, classes: int) -> None:
@@ -747,7 +747,7 @@ class PointAttention(nn.Module):  # type: ignore[misc] # torch is not followed b
         return self.head(y.mean(1))
 
 
-class Soft(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Soft(nn.Module):
     """An actor and two critics, which is what one step of learning holds."""
 
     def __init__(self, seen: int, done: int, width: int) -> None:
@@ -763,7 +763,7 @@ class Soft(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.cat([self.q1(both), self.q2(both), action], -1)
 
 
-class MnistGan(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class MnistGan(nn.Module):
     """Makes small pictures with linear layers and judges them."""
 
     def __init__(self, noise: int, side: int) -> None:
@@ -782,7 +782,7 @@ class MnistGan(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.sigmoid(self.discriminator(self.generator(z)))
 
 
-class LinearVae(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class LinearVae(nn.Module):
     """The variational autoencoder of the tutorials."""
 
     def __init__(self, size: int, hidden: int, latent: int) -> None:
@@ -798,7 +798,7 @@ class LinearVae(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return torch.sigmoid(self.fc4(f.relu(self.fc3(z))))
 
 
-class Denoise(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Denoise(nn.Module):
     """Residual linear layers that are told the time."""
 
     def __init__(self, size: int, width: int, depth: int) -> None:
@@ -820,7 +820,7 @@ class Denoise(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.last(y)
 
 
-class Ode(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Ode(nn.Module):
     """One small network that is followed through time in steps of the fourth order."""
 
     def __init__(self, width: int, steps: int, classes: int) -> None:
@@ -851,7 +851,7 @@ class Ode(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.fc(x.mean((2, 3)))
 
 
-class Splines(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Splines(nn.Module):
     """Layers that learn a curve for each edge."""
 
     def __init__(self, widths: tuple[int, ...], grid: int) -> None:
@@ -869,7 +869,7 @@ class Splines(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return x
 
 
-class Both(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Both(nn.Module):
     """A picture and a question: a convolutional network, an LSTM, and what they have in common."""
 
     def __init__(self, words: int, width: int, answers: int) -> None:
@@ -891,7 +891,7 @@ class Both(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.fc2(self.drop(torch.tanh(self.fc1(seen * torch.tanh(asked)))))
 
 
-class OwnClip(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnClip(nn.Module):
     """Two encoders of words, as those who search write them: pairs of texts, each against all others."""
 
     def __init__(self, words: int, width: int, depth: int) -> None:
@@ -909,7 +909,7 @@ class OwnClip(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.scale.exp() * z[:, 0] @ z[:, 1].t()
 
 
-class Points(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Points(nn.Module):
     """Points at one place of its input after another."""
 
     def __init__(self, width: int) -> None:

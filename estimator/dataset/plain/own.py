@@ -36,7 +36,7 @@ class Plain:
     target: str = "class"
 
 
-class SmallCnn(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class SmallCnn(nn.Module):
     """Two convolutions and two linear layers, activations in ``forward``."""
 
     def __init__(self, channels: int, side: int, width: int, hidden: int, pooled: bool) -> None:
@@ -60,7 +60,7 @@ class SmallCnn(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return f.log_softmax(self.fc2(x), dim=1)
 
 
-class DoubleConv(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class DoubleConv(nn.Module):
     """Twice a convolution, a norm and ReLU."""
 
     def __init__(self, before: int, after: int) -> None:
@@ -79,7 +79,7 @@ class DoubleConv(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return self.double_conv(x)
 
 
-class Unet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Unet(nn.Module):
     """The segmentation network with skips between its two halves."""
 
     def __init__(self, width: int, classes: int = 4) -> None:
@@ -124,7 +124,7 @@ def _discriminator(width: int = 64) -> nn.Module:
     return nn.Sequential(*layers, nn.Conv2d(8 * width, 1, 4, 1, 0, bias=False), nn.Sigmoid())
 
 
-class Vae(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Vae(nn.Module):
     """A convolutional autoencoder; with ``latent`` a variational one."""
 
     def __init__(self, width: int, latent: int = 0) -> None:
@@ -155,7 +155,7 @@ class Vae(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.decoder(x)
 
 
-class ResBlock(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class ResBlock(nn.Module):
     """Two convolutions and a sum, of networks that sharpen pictures."""
 
     def __init__(self, width: int, norm: bool) -> None:
@@ -171,7 +171,7 @@ class ResBlock(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return x + self.bn2(self.conv2(self.act(self.bn1(self.conv1(x)))))
 
 
-class Sharpen(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Sharpen(nn.Module):
     """Blocks of one width, then twice as many pixels a side, twice."""
 
     def __init__(self, width: int, depth: int, norm: bool) -> None:
@@ -192,7 +192,7 @@ class Sharpen(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.tail(x + self.body(x))
 
 
-class WideBlock(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class WideBlock(nn.Module):
     """A residual block with its norms before its convolutions."""
 
     def __init__(self, before: int, after: int, stride: int) -> None:
@@ -211,7 +211,7 @@ class WideBlock(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return way + self.conv2(self.dropout(f.relu(self.bn2(self.conv1(out)))))
 
 
-class WideResNet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class WideResNet(nn.Module):
     """Three groups of wide blocks for pictures of 32 pixels."""
 
     def __init__(self, depth: int, times: int) -> None:
@@ -232,7 +232,7 @@ class WideResNet(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return self.fc(f.adaptive_avg_pool2d(x, 1).flatten(1))
 
 
-class PointNet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class PointNet(nn.Module):
     """Every point by itself, then the largest of each number."""
 
     def __init__(self, width: int) -> None:
@@ -251,7 +251,7 @@ class PointNet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.fc2(self.dropout(f.relu(self.fc1(x))))
 
 
-class TemporalBlock(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class TemporalBlock(nn.Module):
     """Two dilated convolutions that look back only."""
 
     def __init__(self, width: int, dilation: int) -> None:
@@ -269,7 +269,7 @@ class TemporalBlock(nn.Module):  # type: ignore[misc] # torch is not followed by
         return f.relu(x + out)
 
 
-class Tcn(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Tcn(nn.Module):
     """Temporal blocks over embedded words."""
 
     def __init__(self, depth: int, width: int, words: int) -> None:
@@ -293,7 +293,7 @@ def _conv3d(width: int, depth: int) -> nn.Module:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(before, 2))
 
 
-class Crnn(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Crnn(nn.Module):
     """Convolutions over a line of text, then LSTMs along it."""
 
     def __init__(self, hidden: int) -> None:
@@ -315,7 +315,7 @@ class Crnn(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.fc(self.rnn(x)[0])
 
 
-class Recurrent(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Recurrent(nn.Module):
     """LSTM or GRU over words or over numbers; answers for each step, or for the last."""
 
     def __init__(
@@ -336,7 +336,7 @@ class Recurrent(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return self.fc(self.dropout(out if self.each else out[:, -1]))
 
 
-class Dlrm(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Dlrm(nn.Module):
     """Tables of embeddings and numbers, multiplied pair by pair, for recommendations."""
 
     def __init__(self, tables: int, rows: int, width: int) -> None:
@@ -361,7 +361,7 @@ class Dlrm(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.top(torch.cat([dense, products[:, i, j]], 1))
 
 
-class TorchTransformer(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class TorchTransformer(nn.Module):
     """torch's own encoder layers, or its whole Transformer, over embedded words."""
 
     def __init__(self, width: int, depth: int, heads: int, words: int, *, whole: bool = False) -> None:
@@ -383,7 +383,7 @@ class TorchTransformer(nn.Module):  # type: ignore[misc] # torch is not followed
         return self.fc(self.encoder(x).mean(1))
 
 
-class CausalBlock(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class CausalBlock(nn.Module):
     """A block of a GPT as tutorials write it."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -403,7 +403,7 @@ class CausalBlock(nn.Module):  # type: ignore[misc] # torch is not followed by m
         return x + self.mlp(self.ln_2(x))
 
 
-class NanoGpt(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class NanoGpt(nn.Module):
     """A small GPT whose head is its word embedding."""
 
     def __init__(self, width: int, depth: int, heads: int) -> None:
@@ -423,7 +423,7 @@ class NanoGpt(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.lm_head(self.ln_f(x))
 
 
-class PlainAttention(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class PlainAttention(nn.Module):
     """Attention that multiplies by itself and keeps its matrix."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -443,7 +443,7 @@ class PlainAttention(nn.Module):  # type: ignore[misc] # torch is not followed b
         return self.to_out((weights @ v).transpose(1, 2).reshape(batch, tokens, width))
 
 
-class FeedForward(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class FeedForward(nn.Module):
     """A norm and two linear layers."""
 
     def __init__(self, width: int) -> None:
@@ -457,7 +457,7 @@ class FeedForward(nn.Module):  # type: ignore[misc] # torch is not followed by m
         return self.net(x)
 
 
-class PlainVit(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class PlainVit(nn.Module):
     """A vision transformer as tutorials write it."""
 
     def __init__(self, width: int, depth: int, heads: int) -> None:
@@ -479,7 +479,7 @@ class PlainVit(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.head(self.norm(x.mean(1)))
 
 
-class TimeBlock(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class TimeBlock(nn.Module):
     """Two convolutions behind norms of groups of channels, a residual, and perhaps attention over the pixels."""
 
     def __init__(self, before: int, after: int, heads: int) -> None:
@@ -502,7 +502,7 @@ class TimeBlock(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return x
 
 
-class DiffusionUnet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class DiffusionUnet(nn.Module):
     """The network that takes noise from pictures."""
 
     def __init__(self, width: int) -> None:

@@ -18,7 +18,7 @@ def _unit(before: int, after: int, kernel: int = 3, stride: int = 1) -> nn.Seque
     )
 
 
-class Fire(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Fire(nn.Module):
     """Squeezes, then expands with two kernels that are joined."""
 
     def __init__(self, before: int, squeezed: int, after: int) -> None:
@@ -33,7 +33,7 @@ class Fire(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.cat([f.relu(self.expand1(x)), f.relu(self.expand3(x))], 1)
 
 
-class OwnSqueeze(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnSqueeze(nn.Module):
     """Fire blocks with pools between them."""
 
     def __init__(self, classes: int) -> None:
@@ -54,7 +54,7 @@ class OwnSqueeze(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return f.adaptive_avg_pool2d(f.relu(self.conv10(self.dropout(x))), 1).flatten(1)
 
 
-class NextBlock(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class NextBlock(nn.Module):
     """A wide depthwise convolution and two linear layers, scaled."""
 
     def __init__(self, width: int) -> None:
@@ -72,7 +72,7 @@ class NextBlock(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return x + y.permute(0, 3, 1, 2)
 
 
-class OwnConvnext(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnConvnext(nn.Module):
     """Four stages of such blocks."""
 
     def __init__(self, widths: tuple[int, ...], depths: tuple[int, ...], classes: int) -> None:
@@ -94,7 +94,7 @@ class OwnConvnext(nn.Module):  # type: ignore[misc] # torch is not followed by m
         return self.head(self.norm(x.mean((2, 3))))
 
 
-class Separable(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Separable(nn.Module):
     """A depthwise convolution, a pointwise one and a norm."""
 
     def __init__(self, before: int, after: int) -> None:
@@ -108,7 +108,7 @@ class Separable(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return self.bn(self.pointwise(self.depthwise(x)))
 
 
-class OwnXception(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnXception(nn.Module):
     """Separable convolutions beside shortcuts."""
 
     def __init__(self, middle: int, classes: int) -> None:
@@ -134,7 +134,7 @@ class OwnXception(nn.Module):  # type: ignore[misc] # torch is not followed by m
         return self.fc(f.adaptive_avg_pool2d(self.exit(x), 1).flatten(1))
 
 
-class Cbam(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Cbam(nn.Module):
     """Weighs channels, then places."""
 
     def __init__(self, width: int) -> None:
@@ -150,7 +150,7 @@ class Cbam(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return x * torch.sigmoid(self.spatial(seen))
 
 
-class CbamBlock(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class CbamBlock(nn.Module):
     """A residual block that ends in weights."""
 
     def __init__(self, before: int, after: int, stride: int) -> None:
@@ -170,7 +170,7 @@ class CbamBlock(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return f.relu(y + (x if self.downsample is None else self.downsample(x)))
 
 
-class OwnCbam(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnCbam(nn.Module):
     """A residual network of such blocks."""
 
     def __init__(self, depths: tuple[int, ...], classes: int) -> None:
@@ -215,7 +215,7 @@ def _network_in_network(classes: int) -> nn.Module:
     )
 
 
-class PreAct(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class PreAct(nn.Module):
     """Pre-activated residual blocks without bottlenecks, and a head of two pools."""
 
     def __init__(self, width: int, depth: int, classes: int) -> None:
@@ -252,7 +252,7 @@ class PreAct(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.fc(torch.cat([x.mean((2, 3)), x.amax((2, 3))], 1))
 
 
-class HybridVit(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class HybridVit(nn.Module):
     """A convolutional stem in front of torch's encoder; the mean of the tokens is classified."""
 
     def __init__(self, width: int, depth: int, heads: int, classes: int) -> None:
@@ -271,7 +271,7 @@ class HybridVit(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return self.fc(self.encoder(x).mean(1))
 
 
-class Reduced(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Reduced(nn.Module):
     """Attention whose keys and values come from a smaller picture."""
 
     def __init__(self, width: int, heads: int, ratio: int) -> None:
@@ -300,7 +300,7 @@ class Reduced(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return x + self.fc2(f.gelu(y))
 
 
-class OwnSegformer(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnSegformer(nn.Module):
     """Four such stages, whose pictures are joined to label each place."""
 
     def __init__(self, widths: tuple[int, ...], depth: int, classes: int) -> None:
@@ -336,7 +336,7 @@ class OwnSegformer(nn.Module):  # type: ignore[misc] # torch is not followed by 
         return f.interpolate(self.classify(self.fuse(torch.cat(maps, 1))), size=(size, size), mode="bilinear")
 
 
-class Backbone(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Backbone(nn.Module):
     """A small residual network that gives out its four stages."""
 
     def __init__(self, width: int) -> None:
@@ -358,7 +358,7 @@ class Backbone(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return found
 
 
-class PyramidPool(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class PyramidPool(nn.Module):
     """Pools to four sizes, joined again, to label each place."""
 
     def __init__(self, width: int, classes: int) -> None:
@@ -377,7 +377,7 @@ class PyramidPool(nn.Module):  # type: ignore[misc] # torch is not followed by m
         return f.interpolate(self.head(torch.cat([y, *pooled], 1)), size=x.shape[2:], mode="bilinear")
 
 
-class LinkUp(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class LinkUp(nn.Module):
     """Narrows, doubles the picture, widens."""
 
     def __init__(self, before: int, after: int) -> None:
@@ -391,7 +391,7 @@ class LinkUp(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.conv2(f.relu(self.up(self.conv1(x))))
 
 
-class OwnLink(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnLink(nn.Module):
     """Adds what the encoder saw to what the decoder makes."""
 
     def __init__(self, width: int, classes: int) -> None:
@@ -410,7 +410,7 @@ class OwnLink(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.final(x)
 
 
-class Inner(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Inner(nn.Module):
     """A small U-Net as one residual block."""
 
     def __init__(self, before: int, mid: int, after: int, depth: int) -> None:
@@ -435,7 +435,7 @@ class Inner(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return x + begin
 
 
-class NestedU(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class NestedU(nn.Module):
     """A U-Net of U-Nets."""
 
     def __init__(self, mid: int) -> None:
@@ -462,7 +462,7 @@ class NestedU(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.sigmoid(torch.cat(out, 1))
 
 
-class TransUnet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class TransUnet(nn.Module):
     """Convolutions, torch's encoder at the bottom, and the way up with skips."""
 
     def __init__(self, width: int, depth: int, side: int, classes: int) -> None:
@@ -506,7 +506,7 @@ def _espcn(width: int, factor: int) -> nn.Module:
     )
 
 
-class Vdsr(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Vdsr(nn.Module):
     """Twenty convolutions that say what is to be added to a blurred picture."""
 
     def __init__(self, width: int, depth: int) -> None:
@@ -525,7 +525,7 @@ class Vdsr(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return x + self.output(self.residual(f.relu(self.input(x))))
 
 
-class NafBlock(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class NafBlock(nn.Module):
     """Restores without activations: halves are multiplied."""
 
     def __init__(self, width: int) -> None:
@@ -547,7 +547,7 @@ class NafBlock(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return x + self.conv5(a * b) * self.gamma
 
 
-class Naf(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Naf(nn.Module):
     """A U-Net of such blocks."""
 
     def __init__(self, width: int, depths: tuple[int, ...]) -> None:
@@ -578,7 +578,7 @@ class Naf(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return x + self.ending(y)
 
 
-class OwnSsd(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnSsd(nn.Module):
     """Boxes and classes of several sizes of pictures."""
 
     def __init__(self, classes: int) -> None:
@@ -614,7 +614,7 @@ class OwnSsd(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.cat([torch.cat(boxes, 1), torch.cat(kinds, 1)], -1)
 
 
-class Deconvolved(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Deconvolved(nn.Module):
     """A residual network and transposed convolutions, with one head or several."""
 
     def __init__(self, width: int, heads: tuple[int, ...]) -> None:
@@ -637,7 +637,7 @@ class Deconvolved(nn.Module):  # type: ignore[misc] # torch is not followed by m
         return torch.cat([head(y) for head in self.heads], 1)
 
 
-class FramesLstm(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class FramesLstm(nn.Module):
     """Looks at each picture of a film, then reads what it saw with an LSTM."""
 
     def __init__(self, width: int, hidden: int, classes: int) -> None:
@@ -653,7 +653,7 @@ class FramesLstm(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return self.fc(self.lstm(seen)[0][:, -1])
 
 
-class SlowFast(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class SlowFast(nn.Module):
     """A wide way for few pictures, a narrow one for all."""
 
     def __init__(self, width: int, classes: int) -> None:
@@ -691,7 +691,7 @@ class SlowFast(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.fc(torch.cat([slow.mean((2, 3, 4)), fast.mean((2, 3, 4))], 1))
 
 
-class Tubes(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Tubes(nn.Module):
     """A transformer on tubes of a film."""
 
     def __init__(self, width: int, depth: int, tokens: int, classes: int) -> None:
@@ -714,7 +714,7 @@ class Tubes(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.head(x[:, 0])
 
 
-class SelfGan(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class SelfGan(nn.Module):
     """Makes pictures with attention between places."""
 
     def __init__(self, noise: int, width: int) -> None:
@@ -737,7 +737,7 @@ class SelfGan(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.tanh(self.last(self.ups[2](x)))
 
 
-class Show(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Show(nn.Module):
     """Looks at a picture and says a sentence with an LSTM; words are given by a table of its own."""
 
     def __init__(self, width: int, words: int, hidden: int, length: int) -> None:
@@ -756,7 +756,7 @@ class Show(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.linear(self.lstm(torch.cat([seen[:, None], self.embed(words)], 1))[0])
 
 
-class Prototypes(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Prototypes(nn.Module):
     """Says which mean of a few pictures the others are near to."""
 
     def __init__(self, width: int, shots: int, ways: int) -> None:
@@ -775,7 +775,7 @@ class Prototypes(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return -(z[:, near:, None] - means[:, None]).square().sum(-1)
 
 
-class Voxels(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Voxels(nn.Module):
     """Three-dimensional convolutions over what space is filled."""
 
     def __init__(self, width: int, classes: int) -> None:
@@ -791,7 +791,7 @@ class Voxels(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.fc2(self.drop(f.relu(self.fc1(x.flatten(1)))))
 
 
-class Contrast(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Contrast(nn.Module):
     """Two views of each picture, pulled together against all others."""
 
     def __init__(self, width: int, size: int) -> None:
@@ -808,7 +808,7 @@ class Contrast(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return z @ z.t() / 0.5
 
 
-class Impala(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Impala(nn.Module):
     """A residual network that plays."""
 
     def __init__(self, widths: tuple[int, ...], actions: int) -> None:

@@ -12,7 +12,7 @@ from torch.nn import functional as f
 from estimator.dataset.plain.own import Plain
 
 
-class WordModel(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class WordModel(nn.Module):
     """An LSTM that says the next word; its last layer is the table of words."""
 
     def __init__(self, words: int, width: int, layers: int) -> None:
@@ -28,7 +28,7 @@ class WordModel(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return self.decoder(self.drop(self.rnn(self.drop(self.encoder(x)))[0]))
 
 
-class Attended(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Attended(nn.Module):
     """GRUs that translate, word by word, with additive attention."""
 
     def __init__(self, words: int, width: int, steps: int) -> None:
@@ -60,7 +60,7 @@ class Attended(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.stack(found, 1)
 
 
-class Heads(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Heads(nn.Module):
     """Attention written out: products, mask, softmax."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -83,7 +83,7 @@ class Heads(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.linears[3](x.transpose(1, 2).flatten(2))
 
 
-class Feed(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Feed(nn.Module):
     """Two linear layers."""
 
     def __init__(self, width: int, hidden: int, act: type[nn.Module] = nn.ReLU) -> None:
@@ -100,7 +100,7 @@ class Feed(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.w_2(self.dropout(self.act(self.w_1(x))))
 
 
-class Half(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Half(nn.Module):
     """A layer of an encoder, or of a decoder that also reads the encoder's words."""
 
     def __init__(self, width: int, heads: int, hidden: int, cross: bool) -> None:
@@ -130,7 +130,7 @@ def _places(length: int, width: int, like: torch.Tensor) -> torch.Tensor:
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1).to(like.dtype)
 
 
-class Annotated(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Annotated(nn.Module):
     """The translating transformer, every part of it written by hand."""
 
     def __init__(self, words: int, width: int, depth: int, heads: int) -> None:
@@ -154,7 +154,7 @@ class Annotated(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return f.log_softmax(self.generator(self.norm2(tgt)), -1)
 
 
-class Relative(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Relative(nn.Module):
     """A layer that attends by content and by distance, over a memory as long as its input."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -181,7 +181,7 @@ class Relative(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.norm2(x + self.ff(x))
 
 
-class LongReader(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class LongReader(nn.Module):
     """Layers that remember the segment before."""
 
     def __init__(self, words: int, width: int, depth: int, heads: int) -> None:
@@ -198,7 +198,7 @@ class LongReader(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return self.out_layer(h)
 
 
-class NextItem(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class NextItem(nn.Module):
     """Says which item comes next of those that a user took: both ways, or forward only."""
 
     def __init__(self, items: int, width: int, depth: int, heads: int, length: int, both: bool) -> None:
@@ -226,7 +226,7 @@ class NextItem(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.out(h) if self.out is not None else h @ self.item_emb.weight.t()
 
 
-class Towers(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Towers(nn.Module):
     """Users by one tower and items by another; everybody's items are the others' wrong answers."""
 
     def __init__(self, words: int, width: int, hidden: tuple[int, ...]) -> None:
@@ -248,7 +248,7 @@ class Towers(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return user @ item.t() / 0.05
 
 
-class Collaborate(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Collaborate(nn.Module):
     """Products of users and items beside layers over both."""
 
     def __init__(self, users: int, width: int) -> None:
@@ -272,7 +272,7 @@ class Collaborate(nn.Module):  # type: ignore[misc] # torch is not followed by m
         return torch.sigmoid(self.predict_layer(torch.cat([product, deep], 1)))
 
 
-class Crossed(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Crossed(nn.Module):
     """Features multiplied with each other layer by layer, beside a deep network."""
 
     def __init__(self, fields: int, words: int, width: int, crosses: int) -> None:
@@ -293,7 +293,7 @@ class Crossed(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.out(torch.cat([h, self.deep(first)], 1))
 
 
-class WideDeep(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class WideDeep(nn.Module):
     """A weight for each word beside a deep network."""
 
     def __init__(self, fields: int, words: int, width: int) -> None:
@@ -313,7 +313,7 @@ class WideDeep(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.wide(x).sum(1) + self.deep(deep)
 
 
-class FastText(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class FastText(nn.Module):
     """The mean of words, then a linear layer."""
 
     def __init__(self, words: int, width: int, classes: int) -> None:
@@ -326,7 +326,7 @@ class FastText(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.fc(self.embedding(x))
 
 
-class Hierarchy(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Hierarchy(nn.Module):
     """GRUs over words, then over sentences, each with attention."""
 
     def __init__(self, words: int, width: int, hidden: int) -> None:
@@ -349,7 +349,7 @@ class Hierarchy(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return self.fc(self._sum(self.sent_rnn(h.view(n, sentences, -1))[0], self.sent_fc, self.sent_context))
 
 
-class Selective(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Selective(nn.Module):
     """A state space whose steps depend on the input, step by step."""
 
     def __init__(self, width: int, state: int = 16) -> None:
@@ -381,7 +381,7 @@ class Selective(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return x + self.out_proj(y * f.silu(gate))
 
 
-class OwnMamba(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnMamba(nn.Module):
     """Selective blocks over words."""
 
     def __init__(self, words: int, width: int, depth: int) -> None:
@@ -398,7 +398,7 @@ class OwnMamba(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.lm_head(self.norm_f(h))
 
 
-class Retain(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Retain(nn.Module):
     """Retention of words that fades with distance, and a gated layer."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -423,7 +423,7 @@ class Retain(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return x + self.ffn(self.norm2(x))
 
 
-class RetNet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class RetNet(nn.Module):
     """Retention blocks over words."""
 
     def __init__(self, words: int, width: int, depth: int, heads: int) -> None:
@@ -437,7 +437,7 @@ class RetNet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.head(self.layers(self.embed(x)))
 
 
-class Speak(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Speak(nn.Module):
     """Letters into spectra: convolutions, LSTMs, attention that knows where it was, a net behind."""
 
     def __init__(self, letters: int, width: int, frames: int, mels: int = 80) -> None:
@@ -495,7 +495,7 @@ class Speak(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return out + self.postnet(out)
 
 
-class Vocoder(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Vocoder(nn.Module):
     """Spectra into sound: doublings, and dilated residual stacks of several widths summed."""
 
     def __init__(self, width: int, rates: tuple[int, ...]) -> None:
@@ -528,7 +528,7 @@ class Vocoder(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.tanh(self.conv_post(f.leaky_relu(x)))
 
 
-class Separate(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Separate(nn.Module):
     """Parts voices: an encoder, masks of dilated separable blocks, a decoder."""
 
     def __init__(self, filters: int, width: int, hidden: int, blocks: int, repeats: int) -> None:
@@ -561,7 +561,7 @@ class Separate(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.decoder((w.unsqueeze(1) * masks).flatten(0, 1)).view(x.shape[0], 2, -1)
 
 
-class Convoluted(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Convoluted(nn.Module):
     """A layer of attention and convolution between two half feed-forward layers."""
 
     def __init__(self, width: int, heads: int, kernel: int) -> None:
@@ -588,7 +588,7 @@ class Convoluted(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return self.norm(x + 0.5 * self.ff2(x))
 
 
-class OwnConformer(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnConformer(nn.Module):
     """Reads speech from spectra."""
 
     def __init__(self, width: int, depth: int, heads: int) -> None:
@@ -607,7 +607,7 @@ class OwnConformer(nn.Module):  # type: ignore[misc] # torch is not followed by 
         return f.log_softmax(self.fc(x), -1)
 
 
-class ScaleBlock(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class ScaleBlock(nn.Module):
     """A convolution in eight parts, each of the part before too, and a gate."""
 
     def __init__(self, width: int, kernel: int, dilation: int) -> None:
@@ -632,7 +632,7 @@ class ScaleBlock(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return x + y * self.se(y)
 
 
-class Voices(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Voices(nn.Module):
     """Says who speaks: blocks of several scales, statistics weighed by attention."""
 
     def __init__(self, width: int) -> None:
@@ -660,7 +660,7 @@ class Voices(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.out(self.bn6(self.fc6(self.bn5(torch.cat([mu, sigma], 1)))))
 
 
-class TimeInception(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class TimeInception(nn.Module):
     """Kernels of three lengths beside a pool, over series."""
 
     def __init__(self, before: int, width: int) -> None:
@@ -676,7 +676,7 @@ class TimeInception(nn.Module):  # type: ignore[misc] # torch is not followed by
         return f.relu(self.bn(torch.cat([*(conv(y) for conv in self.convs), self.conv_pool(self.pool(x))], 1)))
 
 
-class InceptionTime(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class InceptionTime(nn.Module):
     """Six blocks and two shortcuts, over series."""
 
     def __init__(self, channels: int, width: int) -> None:
@@ -696,7 +696,7 @@ class InceptionTime(nn.Module):  # type: ignore[misc] # torch is not followed by
         return self.fc(x.mean(2))
 
 
-class Inverse(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Inverse(nn.Module):
     """A transformer whose tokens are whole series."""
 
     def __init__(self, past: int, future: int, width: int, depth: int, heads: int) -> None:
@@ -713,7 +713,7 @@ class Inverse(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return y.transpose(1, 2) * spread + mean
 
 
-class Decomposed(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Decomposed(nn.Module):
     """Trend and season, each with a linear layer for each channel."""
 
     def __init__(self, past: int, future: int, channels: int) -> None:
@@ -733,7 +733,7 @@ class Decomposed(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return torch.stack(found, 2)
 
 
-class Memory1d(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Memory1d(nn.Module):
     """Rebuilds series by LSTMs, to find what is odd."""
 
     def __init__(self, channels: int, hidden: int) -> None:
@@ -751,7 +751,7 @@ class Memory1d(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.output(self.dec2(self.dec1(y)[0])[0])
 
 
-class WaveUnet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class WaveUnet(nn.Module):
     """The network with skips over sound."""
 
     def __init__(self, width: int, depth: int) -> None:
@@ -782,7 +782,7 @@ class WaveUnet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.out(torch.cat([y, x], 1))
 
 
-class Graphs(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Graphs(nn.Module):
     """Attention along the edges of small graphs, all heads written out."""
 
     def __init__(self, features: int, width: int, heads: int, depth: int) -> None:
@@ -809,7 +809,7 @@ class Graphs(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.out(x)
 
 
-class Triangles(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Triangles(nn.Module):
     """Pairs of residues updated by products and attention along triangles."""
 
     def __init__(self, width: int, hidden: int, heads: int) -> None:
@@ -840,7 +840,7 @@ class Triangles(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return z + self.transition(self.norm3(z))
 
 
-class Folded(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Folded(nn.Module):
     """Says how far residues are from each other."""
 
     def __init__(self, width: int, depth: int) -> None:
@@ -857,7 +857,7 @@ class Folded(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.head(z)
 
 
-class Continuous(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Continuous(nn.Module):
     """Filters made of distances, over atoms."""
 
     def __init__(self, width: int, depth: int) -> None:
@@ -883,7 +883,7 @@ class Continuous(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return self.last(h).sum(1)
 
 
-class Physics(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Physics(nn.Module):
     """Solves an equation: layers of tanh, or of sines."""
 
     def __init__(self, inp: int, width: int, depth: int, sines: bool) -> None:
@@ -899,7 +899,7 @@ class Physics(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.last(x)
 
 
-class Agent(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Agent(nn.Module):
     """An actor and two critics over what robots feel."""
 
     def __init__(self, seen: int, acts: int, width: int) -> None:
@@ -921,7 +921,7 @@ class Agent(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.min(self.critic1(both), self.critic2(both))
 
 
-class Vggish(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Vggish(nn.Module):
     """Convolutions over spectra, and wide linear layers."""
 
     def __init__(self, width: int) -> None:

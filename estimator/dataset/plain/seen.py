@@ -29,7 +29,7 @@ def _unit(before: int, after: int, kernel: int = 3, stride: int = 1, act: type[n
     return nn.Sequential(nn.Conv2d(before, after, kernel, stride, pad, bias=False), nn.BatchNorm2d(after), act())
 
 
-class OwnAlexnet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnAlexnet(nn.Module):
     """Five convolutions and three linear layers, for large pictures or small ones."""
 
     def __init__(self, side: int, classes: int) -> None:
@@ -68,7 +68,7 @@ class OwnAlexnet(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return self.classifier(torch.flatten(self.features(x), 1))
 
 
-class Inverted(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Inverted(nn.Module):
     """Wider, each channel by itself, narrower again; with a gate where asked."""
 
     def __init__(self, before: int, after: int, stride: int, times: int, gate: bool) -> None:
@@ -101,7 +101,7 @@ class Inverted(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return x + out if self.same else out
 
 
-class OwnMobile(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnMobile(nn.Module):
     """Rows of inverted blocks: repeats, width, stride and expansion of each."""
 
     def __init__(self, plan: tuple[tuple[int, int, int, int], ...], classes: int, gate: bool = False) -> None:
@@ -134,7 +134,7 @@ _EFFICIENT = (
 )
 
 
-class Branches(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Branches(nn.Module):
     """Four branches of one picture, joined."""
 
     def __init__(self, before: int, a: int, b: tuple[int, int], c: tuple[int, int], d: int) -> None:
@@ -149,7 +149,7 @@ class Branches(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.cat([self.b1(x), self.b2(x), self.b3(x), self.b4(x)], 1)
 
 
-class OwnInception(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnInception(nn.Module):
     """Blocks of branches after a stem."""
 
     def __init__(self, classes: int) -> None:
@@ -172,7 +172,7 @@ class OwnInception(nn.Module):  # type: ignore[misc] # torch is not followed by 
         return self.linear(self.avgpool(self.a5(x)).flatten(1))
 
 
-class Shuffle(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Shuffle(nn.Module):
     """Grouped convolutions whose channels are mixed between."""
 
     def __init__(self, before: int, after: int, stride: int, groups: int) -> None:
@@ -196,7 +196,7 @@ class Shuffle(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return f.relu(out + x)
 
 
-class OwnShuffle(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnShuffle(nn.Module):
     """Three stages of shuffled blocks."""
 
     def __init__(self, widths: tuple[int, ...], groups: int, classes: int) -> None:
@@ -216,7 +216,7 @@ class OwnShuffle(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return self.fc(f.adaptive_avg_pool2d(self.stages(x), 1).flatten(1))
 
 
-class Bottle(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Bottle(nn.Module):
     """A bottleneck of grouped or dilated convolutions, with a squeezed gate where asked."""
 
     def __init__(self, before: int, width: int, stride: int, groups: int = 1, dilation: int = 1, gate: bool = False):
@@ -258,7 +258,7 @@ def _stages(
     return nn.Sequential(*stages)
 
 
-class OwnResnext(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnResnext(nn.Module):
     """Grouped bottlenecks, or bottlenecks with gates, for small pictures."""
 
     def __init__(self, depths: tuple[int, ...], groups: int, gate: bool, classes: int) -> None:
@@ -273,7 +273,7 @@ class OwnResnext(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return self.linear(f.adaptive_avg_pool2d(x, 1).flatten(1))
 
 
-class Pyramid(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Pyramid(nn.Module):
     """A pyramid of features over a residual network, from which pixels are labelled."""
 
     def __init__(self, depths: tuple[int, ...], classes: int) -> None:
@@ -303,7 +303,7 @@ class Pyramid(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return f.interpolate(self.predict(torch.stack(outs).sum(0)), size, mode="bilinear")
 
 
-class Atrous(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Atrous(nn.Module):
     """Dilated branches over a dilated residual network, and a decoder that takes early features."""
 
     def __init__(self, depths: tuple[int, ...], classes: int) -> None:
@@ -332,7 +332,7 @@ class Atrous(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return f.interpolate(x, size, mode="bilinear", align_corners=False)
 
 
-class Nested(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Nested(nn.Module):
     """The network of nested skips."""
 
     def __init__(self, width: int, classes: int) -> None:
@@ -361,7 +361,7 @@ class Nested(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.final(rows[0][-1])
 
 
-class PreUnit(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class PreUnit(nn.Module):
     """Norm, activation, convolution, twice, and a shortcut."""
 
     def __init__(self, before: int, after: int, stride: int) -> None:
@@ -381,7 +381,7 @@ class PreUnit(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.body(x) + self.skip(x)
 
 
-class ResUnet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class ResUnet(nn.Module):
     """The segmentation network made of residual units."""
 
     def __init__(self, width: int) -> None:
@@ -407,7 +407,7 @@ class ResUnet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.sigmoid(self.output(x))
 
 
-class Translate(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Translate(nn.Module):
     """Eight halvings of a picture and as many doublings, with skips: pictures into pictures."""
 
     def __init__(self, width: int) -> None:
@@ -445,7 +445,7 @@ class Translate(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return self.last(x)
 
 
-class DensePart(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class DensePart(nn.Module):
     """Five convolutions, each of all before it."""
 
     def __init__(self, width: int, growth: int) -> None:
@@ -462,7 +462,7 @@ class DensePart(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return self.conv5(torch.cat(kept, 1)) * 0.2 + x
 
 
-class Rrdb(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Rrdb(nn.Module):
     """Three dense parts and a sum."""
 
     def __init__(self, width: int, growth: int) -> None:
@@ -474,7 +474,7 @@ class Rrdb(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.rdb3(self.rdb2(self.rdb1(x))) * 0.2 + x
 
 
-class Esrgan(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Esrgan(nn.Module):
     """Sharpens four times by dense blocks."""
 
     def __init__(self, width: int, depth: int) -> None:
@@ -496,7 +496,7 @@ class Esrgan(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.conv_last(self.lrelu(self.conv_hr(x)))
 
 
-class CrossStage(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class CrossStage(nn.Module):
     """Splits its channels, runs small blocks over one half and joins all."""
 
     def __init__(self, before: int, after: int, depth: int, add: bool) -> None:
@@ -517,7 +517,7 @@ class CrossStage(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return self.cv2(torch.cat(kept, 1))
 
 
-class PoolsJoined(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class PoolsJoined(nn.Module):
     """One pool three times, all joined."""
 
     def __init__(self, width: int) -> None:
@@ -533,7 +533,7 @@ class PoolsJoined(nn.Module):  # type: ignore[misc] # torch is not followed by m
         return self.cv2(torch.cat(kept, 1))
 
 
-class OwnYolo(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnYolo(nn.Module):
     """Finds things at three scales in one pass: backbone, paths up and down, heads without anchors."""
 
     def __init__(self, width: int, depth: int, classes: int = 80) -> None:
@@ -574,7 +574,7 @@ class OwnYolo(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.cat([torch.cat([box(p), cls(p)], 1).flatten(2) for box, cls, p in heads], 2)
 
 
-class OwnDetr(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnDetr(nn.Module):
     """A residual network, then a transformer whose queries each find one thing."""
 
     def __init__(self, depths: tuple[int, ...], width: int, layers: int, queries: int = 100, classes: int = 92) -> None:
@@ -607,7 +607,7 @@ class OwnDetr(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.cat([self.linear_class(h), self.linear_bbox(h).sigmoid()], -1)
 
 
-class Hourglass(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Hourglass(nn.Module):
     """Down and up again around itself."""
 
     def __init__(self, depth: int, width: int) -> None:
@@ -622,7 +622,7 @@ class Hourglass(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return self.up1(x) + self.up2(self.low3(self.low2(self.low1(self.pool(x)))))
 
 
-class Pose(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Pose(nn.Module):
     """Hourglasses one behind the other that look for joints."""
 
     def __init__(self, stacks: int, width: int, joints: int = 16) -> None:
@@ -648,7 +648,7 @@ class Pose(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.stack(found, 1)
 
 
-class Modulate(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Modulate(nn.Module):
     """A convolution whose weights a style scales for each picture, with noise."""
 
     def __init__(self, before: int, after: int, style: int, up: bool) -> None:
@@ -671,7 +671,7 @@ class Modulate(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return f.leaky_relu(x, 0.2)
 
 
-class Style(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Style(nn.Module):
     """Draws pictures from styles: a mapping, then modulated convolutions and a picture a scale."""
 
     def __init__(self, latent: int, widths: tuple[int, ...]) -> None:
@@ -698,7 +698,7 @@ class Style(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return picture
 
 
-class CrossRead(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class CrossRead(nn.Module):
     """Pixels attend to each other, then to words, then a gated feed-forward layer."""
 
     def __init__(self, width: int, heads: int, words: int) -> None:
@@ -730,7 +730,7 @@ class CrossRead(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return x + y.transpose(1, 2).reshape(n, c, h, w)
 
 
-class TimedRes(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class TimedRes(nn.Module):
     """A residual block that is told the time step."""
 
     def __init__(self, before: int, after: int, time: int) -> None:
@@ -747,7 +747,7 @@ class TimedRes(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.skip(x) + self.out_layers(self.in_layers(x) + self.emb_layers(t)[:, :, None, None])
 
 
-class LatentUnet(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class LatentUnet(nn.Module):
     """The denoiser of latent pictures that reads words, 77 of them, at each scale."""
 
     def __init__(self, width: int, times: tuple[int, ...], words: int) -> None:
@@ -808,7 +808,7 @@ class LatentUnet(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return self.out(x)
 
 
-class Siamese(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Siamese(nn.Module):
     """Two pictures through one network, and how alike they are."""
 
     def __init__(self, width: int, hidden: int) -> None:
@@ -839,7 +839,7 @@ class Siamese(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.out(torch.abs(self.forward_one(pair[:, 0]) - self.forward_one(pair[:, 1])))
 
 
-class Capsules(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Capsules(nn.Module):
     """Vectors that vote for vectors, three rounds long, and a decoder."""
 
     def __init__(self, classes: int = 10, routes: int = 3) -> None:
@@ -871,7 +871,7 @@ class Capsules(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.decoder(v.flatten(1))
 
 
-class SetLevel(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class SetLevel(nn.Module):
     """Draws points, takes the nearest of each, and keeps the largest of what they say."""
 
     def __init__(self, points: int, near: int, widths: tuple[int, ...]) -> None:
@@ -892,7 +892,7 @@ class SetLevel(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return centres, x.max(2)[0].transpose(1, 2)
 
 
-class PointSets(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class PointSets(nn.Module):
     """Clouds of points by levels."""
 
     def __init__(self, width: int) -> None:
@@ -915,7 +915,7 @@ class PointSets(nn.Module):  # type: ignore[misc] # torch is not followed by myp
         return self.fc3(f.relu(self.bn2(self.fc2(x))))
 
 
-class EdgeConv(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class EdgeConv(nn.Module):
     """Graphs of nearest points, made anew in each layer."""
 
     def __init__(self, near: int, width: int) -> None:
@@ -947,7 +947,7 @@ class EdgeConv(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.linear2(f.leaky_relu(self.bn6(self.linear1(x)), 0.2))
 
 
-class Window(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Window(nn.Module):
     """Attention in windows of seven by seven with learned places, shifted or not."""
 
     def __init__(self, width: int, heads: int, shift: int) -> None:
@@ -975,7 +975,7 @@ class Window(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return x + self.mlp(self.norm2(x))
 
 
-class OwnSwin(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class OwnSwin(nn.Module):
     """Windows in four stages, patches merged between."""
 
     def __init__(self, width: int, depths: tuple[int, ...], classes: int) -> None:
@@ -1000,7 +1000,7 @@ class OwnSwin(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.head(x.mean((1, 2)))
 
 
-class ConvMemory(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class ConvMemory(nn.Module):
     """LSTM cells whose products are convolutions, over films; says the next picture."""
 
     def __init__(self, channels: int, hidden: int, layers: int) -> None:
@@ -1026,7 +1026,7 @@ class ConvMemory(nn.Module):  # type: ignore[misc] # torch is not followed by my
         return self.out(now)
 
 
-class Volumes(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Volumes(nn.Module):
     """Patches of a volume through a transformer, then up to the volume again."""
 
     def __init__(self, side: int, width: int, depth: int, heads: int, feature: int) -> None:
@@ -1055,7 +1055,7 @@ class Volumes(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.out(torch.cat([y, self.skip(x)], 1))
 
 
-class Couple(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Couple(nn.Module):
     """One step of a flow: scale, mix channels, and change one half by what the other says."""
 
     def __init__(self, width: int, hidden: int) -> None:
@@ -1077,7 +1077,7 @@ class Couple(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.cat([a, b * torch.sigmoid(scale + 2) + shift], 1)
 
 
-class Flow(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Flow(nn.Module):
     """A flow over pictures, four pixels into channels at each level."""
 
     def __init__(self, hidden: int, steps: int, levels: int) -> None:
@@ -1094,7 +1094,7 @@ class Flow(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return x
 
 
-class Fourier(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Fourier(nn.Module):
     """Multiplies the lowest frequencies of a field."""
 
     def __init__(self, width: int, modes: int, depth: int) -> None:
@@ -1124,7 +1124,7 @@ class Fourier(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return self.fc2(f.gelu(self.fc1(x.permute(0, 2, 3, 1))))
 
 
-class Board(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Board(nn.Module):
     """Judges positions of a board game: residual blocks, a policy and a value."""
 
     def __init__(self, width: int, depth: int) -> None:
@@ -1151,7 +1151,7 @@ class Board(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
         return torch.cat([policy, torch.tanh(self.value_fc2(value))], 1)
 
 
-class ResidualGan(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class ResidualGan(nn.Module):
     """Draws pictures by residual blocks that double them."""
 
     def __init__(self, latent: int, widths: tuple[int, ...]) -> None:

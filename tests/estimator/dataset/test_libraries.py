@@ -82,11 +82,11 @@ def test_every_model_is_named_once_and_says_what_goes_in() -> None:
     assert all(entry.target in ("class", "pixels", "mean", "own") for entry in found if entry.given)
 
 
-class _Named(nn.Sequential):  # type: ignore[misc] # torch is not followed by mypy
+class _Named(nn.Sequential):
     """A Sequential by another name."""
 
 
-class _Own(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class _Own(nn.Module):
     """Prints itself, and has parameters of two names."""
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ def test_texts_follow_what_a_trace_says_of_classes() -> None:
     ]
 
 
-class _Shared(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class _Shared(nn.Module):
     """Calls one layer twice, a table without a batch, and lists in turns."""
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ def test_repeated_rows_and_empty_places_are_as_the_tools_write_them() -> None:
     assert parse_summary(printers.module_text(traced, with_params=True)).total_params == traced.total_params
 
 
-class _Listed(nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class _Listed(nn.Module):
     """Keeps parameters in a list, which prints a line of each."""
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ from estimator.dataset.saved import main, saved_by_calls  # noqa: E402
 from scripts.collect_saved import runs, shared, specs  # noqa: E402
 
 
-class Gate(torch.nn.Module):  # type: ignore[name-defined, misc]
+class Gate(torch.nn.Module):  # type: ignore[name-defined]
     def __init__(self) -> None:
         super().__init__()
         self.one = torch.nn.Linear(8, 8)
@@ -154,7 +154,7 @@ def test_one_model_of_each_family_comes_first() -> None:
 def test_a_mask_that_masks_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     given = []
 
-    class Words(torch.nn.Module):  # type: ignore[name-defined, misc]
+    class Words(torch.nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.words = torch.nn.Embedding(10, 4)

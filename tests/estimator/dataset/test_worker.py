@@ -121,7 +121,7 @@ def test_counters_are_taken_while_steps_go_on() -> None:
     assert activity["smact"] is None
 
 
-class Net(torch.nn.Module):  # type: ignore[misc] # torch is not followed by mypy
+class Net(torch.nn.Module):
     """A real model's stand-in: a convolution and a head."""
 
     def __init__(self) -> None:
