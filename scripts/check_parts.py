@@ -19,7 +19,8 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from estimator.dataset.catalogues.catalogue import COLLECTIONS, generate_real
+from estimator.dataset.catalogues.catalogue import COLLECTIONS
+from estimator.dataset.catalogues.draws import generate_real
 from estimator.dataset.measure import Cuda, measure
 from estimator.dataset.models import Fed, build_model, feed
 from estimator.dataset.specs import Spec, spec_from_json

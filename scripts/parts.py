@@ -13,6 +13,7 @@ from estimator.dataset.catalogues import (
     catalogue,
     eleventh,
     fifth,
+    first,
     fourth,
     ninth,
     second,
@@ -24,7 +25,7 @@ from estimator.dataset.catalogues import (
     twelfth,
     usual,
 )
-from estimator.dataset.catalogues.catalogue import generate_real
+from estimator.dataset.catalogues.draws import generate_real
 from estimator.dataset.catalogues.entries import Entry
 from estimator.dataset.catalogues.fresh import (
     ELEVENTH,
@@ -154,18 +155,18 @@ def _longer() -> Iterator[Entry]:
     return (replace(entry, longest=_MOST_SECONDS) for entry in _first(11)() if entry.feed == "audio")
 
 
-_BEFORE = {e.group for e in (*catalogue.entries(), *second.COLLECTION.entries())}
+_BEFORE = {e.group for e in (*first.entries(), *second.entries())}
 
 
 PARTS = {
-    "fresh2": Part(second.COLLECTION.entries, lambda e: e.group in SECOND, 6),
-    "more2": Part(second.COLLECTION.entries, lambda e: e.group not in SECOND, 5),
-    "infer1": Part(catalogue.entries, lambda e: not e.attention, 2, 0.6),
-    "fresh3": Part(third.COLLECTION.entries, lambda e: e.group in THIRD, 6),
-    "new3": Part(third.COLLECTION.entries, lambda e: e.group not in THIRD | _BEFORE, 6),
-    "more3": Part(third.COLLECTION.entries, lambda e: e.group in _BEFORE, 4),
-    "again1": Part(catalogue.entries, lambda e: not e.attention, 2),
-    "again2": Part(second.COLLECTION.entries, lambda e: True, 3),
+    "fresh2": Part(second.entries, lambda e: e.group in SECOND, 6),
+    "more2": Part(second.entries, lambda e: e.group not in SECOND, 5),
+    "infer1": Part(first.entries, lambda e: not e.attention, 2, 0.6),
+    "fresh3": Part(third.entries, lambda e: e.group in THIRD, 6),
+    "new3": Part(third.entries, lambda e: e.group not in THIRD | _BEFORE, 6),
+    "more3": Part(third.entries, lambda e: e.group in _BEFORE, 4),
+    "again1": Part(first.entries, lambda e: not e.attention, 2),
+    "again2": Part(second.entries, lambda e: True, 3),
     "again3": Part(_first(4), _half(0), 3),
     "again4": Part(_first(4), _half(1), 3),
     "again5": Part(_first(5), lambda e: not e.attention and e.group in _POPULAR, 5, 0.35),
@@ -173,11 +174,11 @@ PARTS = {
     "again7": Part(_first(5), lambda e: not e.attention and e.group in _POPULAR, 12, 0.2, gaps=True),
     "again8": Part(_first(5), lambda e: not e.attention and e.group not in _POPULAR, 9, 0.2, gaps=True),
     "again9": Part(sixth.entries, lambda e: not e.attention, 12, 0.2, gaps=True),
-    "fresh4": Part(fourth.COLLECTION.entries, lambda e: e.group in FOURTH, 6),
-    "kin4": Part(fourth.COLLECTION.entries, lambda e: e.group not in FOURTH, 3),
+    "fresh4": Part(fourth.entries, lambda e: e.group in FOURTH, 6),
+    "kin4": Part(fourth.entries, lambda e: e.group not in FOURTH, 3),
     "known4": Part(_first(3), _again(4), 2, drawn=True),
     "fresh5": Part(_first(5), lambda e: e.group in FIFTH, 6),
-    "kin5": Part(fifth.COLLECTION.entries, lambda e: e.group not in FIFTH, 3),
+    "kin5": Part(fifth.entries, lambda e: e.group not in FIFTH, 3),
     "known5": Part(_first(4), lambda e: e.group not in FIFTH and _again(5)(e), 2, drawn=True),
     "fresh6": Part(_first(6), lambda e: e.group in SIXTH, 6),
     "kin6": Part(sixth.entries, lambda e: e.group not in SIXTH, 3),
@@ -195,9 +196,9 @@ PARTS = {
     "kin10": Part(tenth.entries, lambda e: e.group not in TENTH, 4),
     "known10": Part(_first(8), _again(10, 20, 20), 1, drawn=True),
     "again12": Part(ninth.entries, lambda e: not e.attention, 12, 0.2, gaps=True),
-    "fresh11": Part(eleventh.COLLECTION.entries, lambda e: e.group in ELEVENTH, 6),
-    "kin11": Part(eleventh.COLLECTION.entries, lambda e: e.group not in ELEVENTH and _apart(e), 4, judges=True),
-    "more11": Part(eleventh.COLLECTION.entries, lambda e: e.group not in ELEVENTH and not _apart(e), 6),
+    "fresh11": Part(eleventh.entries, lambda e: e.group in ELEVENTH, 6),
+    "kin11": Part(eleventh.entries, lambda e: e.group not in ELEVENTH and _apart(e), 4, judges=True),
+    "more11": Part(eleventh.entries, lambda e: e.group not in ELEVENTH and not _apart(e), 6),
     "known11": Part(
         _first(9),
         lambda e: e.source != "library" and e.group not in TENTH and _again(11, 20, 20)(e),
@@ -235,7 +236,7 @@ PARTS = {
     "all18": Part(_first(10), lambda e: e.source != "library" and _again(18, 20, 20)(e), 1, judges=True, drawn=True),
     "sized19": Part(sized.entries, lambda e: not _third(e), 4),
     "kin19": Part(sized.entries, _third, 4, judges=True),
-    "more12": Part(eleventh.COLLECTION.entries, lambda e: e.group not in ELEVENTH and _apart(e) and not _twelve(e), 3),
+    "more12": Part(eleventh.entries, lambda e: e.group not in ELEVENTH and _apart(e) and not _twelve(e), 3),
 }
 """Parts by name and collection: fresh families, other new ones, more of families that were there, these once more."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from math import inf
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,7 +16,8 @@ import click
 
 from estimator import files
 from estimator.dataset import coverage, store
-from estimator.dataset.catalogues.catalogue import generate_real
+from estimator.dataset.catalogues import first
+from estimator.dataset.catalogues.draws import generate_real
 from estimator.dataset.collect import ROWS, Collector, Options, read_jsonl
 from estimator.dataset.specs import Spec, generate_synthetic, spec_from_json
 from estimator.types import Family
@@ -37,7 +39,7 @@ def dataset() -> None:
 @click.option("--seed", type=int, default=0, show_default=True, help="Equal seeds draw equal configurations.")
 def generate(file: Path, mlp: int, cnn: int, transformer: int, real: int, seed: int) -> None:
     """Write configurations to FILE, one JSON object a line."""
-    specs: list[Spec] = list(generate_real(real, seed))
+    specs: list[Spec] = list(generate_real(real, seed, first.entries(), most_tokens=inf))
     for family, count in zip(get_args(Family), (mlp, cnn, transformer), strict=True):
         specs += generate_synthetic(family, count, seed)
     specs = _mixed(specs, seed)

@@ -7,7 +7,7 @@ is any but the three named.
 
 | module | models | from |
 |---|---|---|
-| catalogue | 434 | torchvision, timm, transformers: the first collection; and how configurations are drawn |
+| first | 434 | torchvision, timm, transformers |
 | second | 306 | torchvision, timm, transformers, plain: families that the first lacks |
 | third | 261 | timm, transformers, plain |
 | fourth | 326 | torchvision, timm, transformers, plain: many of transformers' decoders |
@@ -20,6 +20,7 @@ is any but the three named.
 | twelfth | 228 | transformers, library: sizes of one's own, and twelfth_libraries: kornia, facexlib, fastai, tsai |
 | sized | 276 | transformers, library: the nineteenth, widely used families in sizes drawn at random |
 
-The others: ``entries`` and ``rows`` (what the tables are made of), ``fresh`` (families that nothing was fitted to when
-they were measured), ``gaps`` and ``usual`` (which configurations are drawn of models that were there).
+The others: ``catalogue`` (all of them), ``entries`` and ``rows`` (what the tables are made of), ``fresh`` (families
+that nothing was fitted to when they were measured), ``draws`` (how configurations are drawn), ``gaps`` and ``usual``
+(which are drawn of models that were there).
 """

@@ -18,13 +18,15 @@ from estimator.dataset.catalogues.entries import (
     TOK,
     Audio,
     Collection,
-    Entry,
+    Other,
     Picture,
     Text,
     decoder,
+    encoder,
     halves,
+    t5,
+    whisper,
 )
-from estimator.types import Family
 
 _CONVOLVED: Mapping[str, str] = {
     "byoanet": (
@@ -274,24 +276,9 @@ _ATTENDED: Mapping[str, str] = {
         "xcit_tiny_12_p16_224 xcit_tiny_12_p16_384:384 xcit_tiny_24_p8_384:384 xcit_tiny_24_p16_384:384"
     ),
 }
-_WIDE: Mapping[str, Any] = {  # of the size that is called large
-    "hidden_size": 1024,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 16,
-    "intermediate_size": 4096,
-}
-_SMALL: Mapping[str, Any] = {
-    "hidden_size": 384,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 6,
-    "intermediate_size": 1536,
-}
-_HUGE: Mapping[str, Any] = {
-    "hidden_size": 1280,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 16,
-    "intermediate_size": 5120,
-}
+_WIDE: Mapping[str, Any] = encoder(1024, 24, 16)
+_SMALL: Mapping[str, Any] = encoder(384, 12, 6)
+_HUGE: Mapping[str, Any] = encoder(1280, 32, 16)
 _ROBERTA: Mapping[str, Any] = {"vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size": 1}
 _READ: tuple[Text, ...] = (
     ("bert-base-cased", "bert", "bert", (CLS, TOK), {**BASE, "vocab_size": 28996}, 512),
@@ -305,20 +292,7 @@ _READ: tuple[Text, ...] = (
     ("distilbert-base", "distilbert", "distilbert", (TOK,), {}, 512),
     ("distilroberta", "roberta", "bert", (CLS,), {**BASE, **_ROBERTA, "num_hidden_layers": 6}, 512),
     ("albert-base", "albert", "albert", (QA, TOK), {**BASE, "intermediate_size": 3072, "embedding_size": 128}, 512),
-    (
-        "albert-xxlarge",
-        "albert",
-        "albert",
-        (CLS,),
-        {
-            "hidden_size": 4096,
-            "num_hidden_layers": 12,
-            "num_attention_heads": 64,
-            "intermediate_size": 16384,
-            "embedding_size": 128,
-        },
-        512,
-    ),
+    ("albert-xxlarge", "albert", "albert", (CLS,), encoder(4096, 12, 64, embedding_size=128), 512),
     ("electra-base", "electra", "electra", (TOK, QA), {**BASE, "intermediate_size": 3072, "embedding_size": 768}, 512),
     ("electra-large", "electra", "electra", (QA,), {**_WIDE, "embedding_size": 1024}, 512),
     (
@@ -357,17 +331,16 @@ _READ: tuple[Text, ...] = (
         "esm",
         "esm",
         (MLM, CLS),
-        {
-            "vocab_size": 33,
-            "hidden_size": 320,
-            "num_hidden_layers": 6,
-            "num_attention_heads": 20,
-            "intermediate_size": 1280,
-            "position_embedding_type": "rotary",
-            "pad_token_id": 1,
-            "mask_token_id": 32,
-            "token_dropout": False,
-        },
+        encoder(
+            320,
+            6,
+            20,
+            vocab_size=33,
+            position_embedding_type="rotary",
+            pad_token_id=1,
+            mask_token_id=32,
+            token_dropout=False,
+        ),
         1024,
     ),
     (
@@ -375,17 +348,16 @@ _READ: tuple[Text, ...] = (
         "esm",
         "esm",
         (MLM, CLS),
-        {
-            "vocab_size": 33,
-            "hidden_size": 640,
-            "num_hidden_layers": 30,
-            "num_attention_heads": 20,
-            "intermediate_size": 2560,
-            "position_embedding_type": "rotary",
-            "pad_token_id": 1,
-            "mask_token_id": 32,
-            "token_dropout": False,
-        },
+        encoder(
+            640,
+            30,
+            20,
+            vocab_size=33,
+            position_embedding_type="rotary",
+            pad_token_id=1,
+            mask_token_id=32,
+            token_dropout=False,
+        ),
         1024,
     ),
 )
@@ -402,14 +374,7 @@ _CONTINUED: tuple[Text, ...] = (
         {"hidden_size": 2048, "num_layers": 24, "num_heads": 16, "attention_types": [[["global", "local"], 12]]},
         1024,
     ),
-    (
-        "pythia-2.8b",
-        "gpt_neox",
-        "gpt_neox",
-        (CLM,),
-        {"hidden_size": 2560, "num_hidden_layers": 32, "num_attention_heads": 32, "intermediate_size": 10240},
-        1024,
-    ),
+    ("pythia-2.8b", "gpt_neox", "gpt_neox", (CLM,), encoder(2560, 32, 32), 1024),
     (
         "opt-2.7b",
         "opt",
@@ -479,46 +444,17 @@ _CONTINUED: tuple[Text, ...] = (
 )
 _GATED: Mapping[str, Any] = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
 _REWRITTEN: tuple[Text, ...] = (
-    ("t5-3b", "t5", "t5", (S2S,), {"d_model": 1024, "d_ff": 16384, "num_layers": 24, "num_heads": 32}, 512),
-    (
-        "flan-t5-large",
-        "t5",
-        "t5",
-        (S2S,),
-        {**_GATED, "d_model": 1024, "d_ff": 2816, "num_layers": 24, "num_heads": 16},
-        512,
-    ),
-    (
-        "mt5-large",
-        "mt5",
-        "t5",
-        (S2S,),
-        {"d_model": 1024, "d_ff": 2816, "num_layers": 24, "num_heads": 16, "vocab_size": 250112},
-        256,
-    ),
+    ("t5-3b", "t5", "t5", (S2S,), t5(1024, 16384, 24, 32), 512),
+    ("flan-t5-large", "t5", "t5", (S2S,), {**_GATED, **t5(1024, 2816, 24, 16)}, 512),
+    ("mt5-large", "mt5", "t5", (S2S,), t5(1024, 2816, 24, 16, vocab_size=250112), 256),
     ("codet5-small", "t5", "t5", (S2S,), {"vocab_size": 32100}, 512),
-    (
-        "codet5-base",
-        "t5",
-        "t5",
-        (S2S,),
-        {"vocab_size": 32100, "d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12},
-        512,
-    ),
+    ("codet5-base", "t5", "t5", (S2S,), t5(768, 3072, 12, 12, vocab_size=32100), 512),
     (
         "byt5-small",
         "t5",
         "t5",
         (S2S,),
-        {
-            **_GATED,
-            "vocab_size": 384,
-            "d_model": 1472,
-            "d_ff": 3584,
-            "num_layers": 12,
-            "num_decoder_layers": 4,
-            "num_heads": 6,
-        },
+        {**_GATED, "vocab_size": 384, **t5(1472, 3584, 12, 6), "num_decoder_layers": 4},
         1024,
     ),
     (
@@ -526,15 +462,7 @@ _REWRITTEN: tuple[Text, ...] = (
         "t5",
         "t5",
         (S2S,),
-        {
-            **_GATED,
-            "vocab_size": 384,
-            "d_model": 1536,
-            "d_ff": 3968,
-            "num_layers": 18,
-            "num_decoder_layers": 6,
-            "num_heads": 12,
-        },
+        {**_GATED, "vocab_size": 384, **t5(1536, 3968, 18, 12), "num_decoder_layers": 6},
         1024,
     ),
     ("mbart-50", "mbart", "bart", (S2S,), {"vocab_size": 250054}, 512),
@@ -544,24 +472,18 @@ _REWRITTEN: tuple[Text, ...] = (
     ("distilbart-6-6", "bart", "bart", (S2S,), halves(1024, 4096, 6, 16), 1024),
     ("pegasus-xsum", "pegasus", "bart", (S2S,), {**halves(1024, 4096, 16, 16), "vocab_size": 96103}, 512),
     ("led-large", "led", "led", (S2S,), halves(1024, 4096, 12, 16), 1024),
-    (
-        "longt5-base",
-        "longt5",
-        "longt5",
-        (S2S,),
-        {**_GATED, "d_model": 768, "d_ff": 2048, "num_layers": 12, "num_heads": 12},
-        1024,
-    ),
+    ("longt5-base", "longt5", "longt5", (S2S,), {**_GATED, **t5(768, 2048, 12, 12)}, 1024),
 )
-_CLASSES: tuple[tuple[str, str, str, Family, str, Mapping[str, Any]], ...] = (  # pictures in one of many classes
-    ("hf-vit-huge", "vit", "vit", "transformer", "", {**_HUGE, "patch_size": 14}),
-    ("hf-vit-large-32", "vit", "vit", "transformer", "", {**_WIDE, "patch_size": 32}),
+_SEEN: tuple[Picture, ...] = (
+    ("hf-vit-huge", "vit", "vit", "transformer", "", "image", {**_HUGE, "patch_size": 14}),
+    ("hf-vit-large-32", "vit", "vit", "transformer", "", "image", {**_WIDE, "patch_size": 32}),
     (
         "hf-dinov2-giant-thin",
         "dinov2",
         "vit",
         "transformer",
         "",
+        "image",
         {
             "image_size": 224,
             "hidden_size": 1536,
@@ -570,22 +492,32 @@ _CLASSES: tuple[tuple[str, str, str, Family, str, Mapping[str, Any]], ...] = (  
             "use_swiglu_ffn": True,
         },
     ),
-    ("hf-dinov2-registers-base", "dinov2_with_registers", "dinov2_registers", "transformer", "", {"image_size": 224}),
+    (
+        "hf-dinov2-registers-base",
+        "dinov2_with_registers",
+        "dinov2_registers",
+        "transformer",
+        "",
+        "image",
+        {"image_size": 224},
+    ),
     (
         "hf-swin-large",
         "swin",
         "swin",
         "transformer",
         "",
+        "image",
         {"embed_dim": 192, "depths": [2, 2, 18, 2], "num_heads": [6, 12, 24, 48]},
     ),
-    ("hf-swinv2-small", "swinv2", "swin", "transformer", "", {"depths": [2, 2, 18, 2]}),
+    ("hf-swinv2-small", "swinv2", "swin", "transformer", "", "image", {"depths": [2, 2, 18, 2]}),
     (
         "hf-swinv2-base",
         "swinv2",
         "swin",
         "transformer",
         "",
+        "image",
         {"embed_dim": 128, "depths": [2, 2, 18, 2], "num_heads": [4, 8, 16, 32]},
     ),
     (
@@ -594,6 +526,7 @@ _CLASSES: tuple[tuple[str, str, str, Family, str, Mapping[str, Any]], ...] = (  
         "convnext",
         "cnn",
         "",
+        "image",
         {"depths": [3, 3, 27, 3], "hidden_sizes": [192, 384, 768, 1536]},
     ),
     (
@@ -602,6 +535,7 @@ _CLASSES: tuple[tuple[str, str, str, Family, str, Mapping[str, Any]], ...] = (  
         "convnext",
         "cnn",
         "",
+        "image",
         {"depths": [3, 3, 27, 3], "hidden_sizes": [256, 512, 1024, 2048]},
     ),
     (
@@ -610,6 +544,7 @@ _CLASSES: tuple[tuple[str, str, str, Family, str, Mapping[str, Any]], ...] = (  
         "convnext",
         "cnn",
         "",
+        "image",
         {"depths": [2, 2, 6, 2], "hidden_sizes": [40, 80, 160, 320]},
     ),
     (
@@ -618,6 +553,7 @@ _CLASSES: tuple[tuple[str, str, str, Family, str, Mapping[str, Any]], ...] = (  
         "convnext",
         "cnn",
         "",
+        "image",
         {"depths": [3, 3, 27, 3], "hidden_sizes": [128, 256, 512, 1024]},
     ),
     (
@@ -626,6 +562,7 @@ _CLASSES: tuple[tuple[str, str, str, Family, str, Mapping[str, Any]], ...] = (  
         "segformer",
         "transformer",
         "",
+        "image",
         {"depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 320, 512]},
     ),
     (
@@ -634,6 +571,7 @@ _CLASSES: tuple[tuple[str, str, str, Family, str, Mapping[str, Any]], ...] = (  
         "segformer",
         "transformer",
         "",
+        "image",
         {"depths": [3, 8, 27, 3], "hidden_sizes": [64, 128, 320, 512], "decoder_hidden_size": 768},
     ),
     (
@@ -642,15 +580,17 @@ _CLASSES: tuple[tuple[str, str, str, Family, str, Mapping[str, Any]], ...] = (  
         "segformer",
         "transformer",
         "",
+        "image",
         {"depths": [3, 6, 40, 3], "hidden_sizes": [64, 128, 320, 512], "decoder_hidden_size": 768},
     ),
-    ("hf-resnet-26", "resnet", "resnet", "cnn", "", {"depths": [2, 2, 2, 2]}),
+    ("hf-resnet-26", "resnet", "resnet", "cnn", "", "image", {"depths": [2, 2, 2, 2]}),
     (
         "hf-regnet-y-160",
         "regnet",
         "regnet",
         "cnn",
         "",
+        "image",
         {"hidden_sizes": [224, 448, 1232, 3024], "depths": [2, 4, 11, 1], "groups_width": 112},
     ),
     (
@@ -659,6 +599,7 @@ _CLASSES: tuple[tuple[str, str, str, Family, str, Mapping[str, Any]], ...] = (  
         "mobilevit",
         "cnn",
         "",
+        "image",
         {"image_size": 224, "hidden_sizes": [96, 120, 144], "neck_hidden_sizes": [16, 32, 48, 64, 80, 96, 384]},
     ),
     (
@@ -667,6 +608,7 @@ _CLASSES: tuple[tuple[str, str, str, Family, str, Mapping[str, Any]], ...] = (  
         "mobilevit",
         "cnn",
         "",
+        "image",
         {
             "image_size": 224,
             "hidden_sizes": [64, 80, 96],
@@ -674,13 +616,22 @@ _CLASSES: tuple[tuple[str, str, str, Family, str, Mapping[str, Any]], ...] = (  
             "expand_ratio": 2.0,
         },
     ),
-    ("hf-mobilevitv2-150", "mobilevitv2", "mobilevit", "cnn", "", {"image_size": 224, "width_multiplier": 1.5}),
+    (
+        "hf-mobilevitv2-150",
+        "mobilevitv2",
+        "mobilevit",
+        "cnn",
+        "",
+        "image",
+        {"image_size": 224, "width_multiplier": 1.5},
+    ),
     (
         "hf-levit-256",
         "levit",
         "levit",
         "transformer",
         "LevitForImageClassification",
+        "image",
         {
             "hidden_sizes": [256, 384, 512],
             "num_attention_heads": [4, 6, 8],
@@ -694,6 +645,7 @@ _CLASSES: tuple[tuple[str, str, str, Family, str, Mapping[str, Any]], ...] = (  
         "levit",
         "transformer",
         "LevitForImageClassification",
+        "image",
         {
             "hidden_sizes": [384, 512, 768],
             "num_attention_heads": [6, 9, 12],
@@ -701,27 +653,37 @@ _CLASSES: tuple[tuple[str, str, str, Family, str, Mapping[str, Any]], ...] = (  
             "key_dim": [32, 32, 32],
         },
     ),
-    ("hf-cvt-21", "cvt", "cvt", "transformer", "", {"depth": [1, 4, 16]}),
-    ("hf-poolformer-s24", "poolformer", "metaformer", "cnn", "", {"depths": [4, 4, 12, 4]}),
-    ("hf-poolformer-s36", "poolformer", "metaformer", "cnn", "", {"depths": [6, 6, 18, 6]}),
+    ("hf-cvt-21", "cvt", "cvt", "transformer", "", "image", {"depth": [1, 4, 16]}),
+    ("hf-poolformer-s24", "poolformer", "metaformer", "cnn", "", "image", {"depths": [4, 4, 12, 4]}),
+    ("hf-poolformer-s36", "poolformer", "metaformer", "cnn", "", "image", {"depths": [6, 6, 18, 6]}),
     (
         "hf-poolformer-m36",
         "poolformer",
         "metaformer",
         "cnn",
         "",
+        "image",
         {"depths": [6, 6, 18, 6], "hidden_sizes": [96, 192, 384, 768]},
     ),
-    ("hf-pvt-small", "pvt", "pvt", "transformer", "", {"depths": [3, 4, 6, 3]}),
-    ("hf-pvt-medium", "pvt", "pvt", "transformer", "", {"depths": [3, 4, 18, 3]}),
-    ("hf-pvt-v2-b1", "pvt_v2", "pvt", "transformer", "", {"hidden_sizes": [64, 128, 320, 512]}),
-    ("hf-pvt-v2-b2", "pvt_v2", "pvt", "transformer", "", {"hidden_sizes": [64, 128, 320, 512], "depths": [3, 4, 6, 3]}),
+    ("hf-pvt-small", "pvt", "pvt", "transformer", "", "image", {"depths": [3, 4, 6, 3]}),
+    ("hf-pvt-medium", "pvt", "pvt", "transformer", "", "image", {"depths": [3, 4, 18, 3]}),
+    ("hf-pvt-v2-b1", "pvt_v2", "pvt", "transformer", "", "image", {"hidden_sizes": [64, 128, 320, 512]}),
+    (
+        "hf-pvt-v2-b2",
+        "pvt_v2",
+        "pvt",
+        "transformer",
+        "",
+        "image",
+        {"hidden_sizes": [64, 128, 320, 512], "depths": [3, 4, 6, 3]},
+    ),
     (
         "hf-efficientnet-b1",
         "efficientnet",
         "efficientnet",
         "cnn",
         "",
+        "image",
         {"width_coefficient": 1.0, "depth_coefficient": 1.1, "hidden_dim": 1280, "image_size": 240},
     ),
     (
@@ -730,20 +692,22 @@ _CLASSES: tuple[tuple[str, str, str, Family, str, Mapping[str, Any]], ...] = (  
         "efficientnet",
         "cnn",
         "",
+        "image",
         {"width_coefficient": 1.2, "depth_coefficient": 1.4, "hidden_dim": 1536, "image_size": 300},
     ),
-    ("hf-focalnet-small", "focalnet", "focalnet", "cnn", "", {"depths": [2, 2, 18, 2]}),
-    ("hf-focalnet-base", "focalnet", "focalnet", "cnn", "", {"embed_dim": 128, "depths": [2, 2, 18, 2]}),
-    ("hf-hiera-base", "hiera", "hiera", "transformer", "", {"depths": [2, 3, 16, 3]}),
-    ("hf-mobilenet-v2-075", "mobilenet_v2", "mobilenet", "cnn", "", {"depth_multiplier": 0.75}),
-    ("hf-mobilenet-v1-075", "mobilenet_v1", "mobilenet", "cnn", "", {"depth_multiplier": 0.75}),
-    ("hf-bit-101", "bit", "resnetv2", "cnn", "", {"depths": [3, 4, 23, 3]}),
+    ("hf-focalnet-small", "focalnet", "focalnet", "cnn", "", "image", {"depths": [2, 2, 18, 2]}),
+    ("hf-focalnet-base", "focalnet", "focalnet", "cnn", "", "image", {"embed_dim": 128, "depths": [2, 2, 18, 2]}),
+    ("hf-hiera-base", "hiera", "hiera", "transformer", "", "image", {"depths": [2, 3, 16, 3]}),
+    ("hf-mobilenet-v2-075", "mobilenet_v2", "mobilenet", "cnn", "", "image", {"depth_multiplier": 0.75}),
+    ("hf-mobilenet-v1-075", "mobilenet_v1", "mobilenet", "cnn", "", "image", {"depth_multiplier": 0.75}),
+    ("hf-bit-101", "bit", "resnetv2", "cnn", "", "image", {"depths": [3, 4, 23, 3]}),
     (
         "hf-swiftformer-s",
         "swiftformer",
         "swiftformer",
         "cnn",
         "",
+        "image",
         {"depths": [3, 3, 9, 6], "embed_dims": [48, 64, 168, 224]},
     ),
     (
@@ -752,13 +716,19 @@ _CLASSES: tuple[tuple[str, str, str, Family, str, Mapping[str, Any]], ...] = (  
         "swiftformer",
         "cnn",
         "",
+        "image",
         {"depths": [4, 3, 10, 5], "embed_dims": [48, 96, 192, 384]},
     ),
-    ("hf-data2vec-vision-large", "data2vec-vision", "beit", "transformer", "", _WIDE),
-    ("hf-ijepa-huge-thin", "ijepa", "ijepa", "transformer", "", {**_HUGE, "num_hidden_layers": 16, "patch_size": 14}),
-)
-_SEEN: tuple[Picture, ...] = (
-    *((name, kind, group, family, own, "image", dict(config)) for name, kind, group, family, own, config in _CLASSES),
+    ("hf-data2vec-vision-large", "data2vec-vision", "beit", "transformer", "", "image", {**_WIDE}),
+    (
+        "hf-ijepa-huge-thin",
+        "ijepa",
+        "ijepa",
+        "transformer",
+        "",
+        "image",
+        {**_HUGE, "num_hidden_layers": 16, "patch_size": 14},
+    ),
     ("hf-deit-base-distilled", "deit", "vit", "transformer", "DeiTForImageClassificationWithTeacher", "image", {}),
     ("hf-mae-large", "vit_mae", "vit_mae", "transformer", "ViTMAEForPreTraining", "masked_image", {**_WIDE}),
     (
@@ -843,40 +813,20 @@ _HEARD: tuple[Audio, ...] = (
         {**_WIDE, "feat_extract_norm": "layer", "do_stable_layer_norm": True},
     ),
     ("wav2vec2-conformer-large", "wav2vec2-conformer", "conformer", {**_WIDE, "num_hidden_layers": 12}),
-    (
-        "sew-mid",
-        "sew",
-        "sew",
-        {"hidden_size": 512, "num_hidden_layers": 24, "num_attention_heads": 8, "intermediate_size": 2048},
-    ),
+    ("sew-mid", "sew", "sew", encoder(512, 24, 8)),
 )
-_WRITTEN: Mapping[str, Mapping[str, Any]] = {  # what is spoken
-    "whisper-medium": halves(1024, 4096, 24, 16),
-    "whisper-large": {**halves(1280, 5120, 32, 20), "num_mel_bins": 128},
-    "whisper-turbo": {**halves(1280, 5120, 32, 20), "decoder_layers": 4, "num_mel_bins": 128},
-    "distil-whisper-large": {**halves(1280, 5120, 32, 20), "decoder_layers": 2, "num_mel_bins": 128},
-}
+_WRITTEN: tuple[Other, ...] = (  # what is spoken
+    whisper("whisper-medium", halves(1024, 4096, 24, 16)),
+    whisper("whisper-large", {**halves(1280, 5120, 32, 20), "num_mel_bins": 128}),
+    whisper("whisper-turbo", {**halves(1280, 5120, 32, 20), "decoder_layers": 4, "num_mel_bins": 128}),
+    whisper("distil-whisper-large", {**halves(1280, 5120, 32, 20), "decoder_layers": 2, "num_mel_bins": 128}),
+)
 
 
-COLLECTION = Collection(
+entries = Collection(
     vision=(("timm", "cnn", "image", _CONVOLVED), ("timm", "transformer", "image", _ATTENDED)),
-    plain={},
     text=(*_READ, *_CONTINUED, *_REWRITTEN),
     pictures=_SEEN,
     audio=_HEARD,
-    others=tuple(
-        Entry(
-            "transformers",
-            name,
-            "whisper",
-            "transformer",
-            "speech_seq2seq",
-            0,
-            model_type="whisper",
-            head="AutoModelForSpeechSeq2Seq",
-            config=dict(config),
-            longest=128,
-        )
-        for name, config in _WRITTEN.items()
-    ),
-)
+    others=_WRITTEN,
+).entries

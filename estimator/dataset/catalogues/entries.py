@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from estimator.dataset.specs import Source
@@ -53,8 +53,9 @@ MLM, CLS, TOK, QA, CLM, S2S = (
     "CausalLM",
     "Seq2SeqLM",
 )
-# What configurations of transformers' models share: the base size, attention with small keys, experts.
+# What configurations of transformers' models share: the base size, a narrow one, attention with small keys, experts.
 BASE: Mapping[str, Any] = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
+NARROW: Mapping[str, Any] = {"hidden_size": 384, "num_attention_heads": 6, "intermediate_size": 1536}
 LATENT: Mapping[str, Any] = {
     "q_lora_rank": 384,
     "kv_lora_rank": 256,
@@ -117,25 +118,29 @@ class Collection:
         pictures: transformers' models of pictures: name, model type, architecture family, family, class, feed,
             configuration.
         audio: transformers' models that listen for five seconds: name, model type, architecture family, configuration.
-        others: what fits none of these.
+        others: transformers' models that fit none of these: name, model type, architecture family, family, feed, class,
+            configuration, side of pictures, longest sequence.
     """
 
     vision: tuple[tuple[Source, Family, Feed, Mapping[str, str]], ...]
-    plain: Mapping[str, tuple[Family, str, int]]
     text: tuple[Text, ...]
     pictures: tuple[Picture, ...]
+    plain: Mapping[str, tuple[Family, str, int]] = field(default_factory=dict)
     audio: tuple[Audio, ...] = ()
-    others: tuple[Entry, ...] = ()
+    others: tuple[Other, ...] = ()
 
     def entries(self) -> Iterator[Entry]:
         """Yield every model."""
         for source, family, feed, groups in self.vision:
-            yield from _library(source, family, feed, groups)
-        yield from _plain(self.plain)
-        yield from _language(self.text)
-        yield from _pictures(self.pictures)
-        yield from _sounds(self.audio)
-        yield from self.others
+            for group, name, size in named(groups):
+                yield Entry(source, name, group, family, feed, size)
+        for group, (family, names, longest) in self.plain.items():
+            for _, name, own in named({group: names}, longest):
+                yield Entry("plain", name, group, family, "plain", 0, longest=own)
+        yield from language(self.text)
+        yield from pictures(self.pictures)
+        yield from sounds(self.audio)
+        yield from others(self.others)
 
 
 def decoder(width: int, hidden: int, layers: int, heads: int, groups: int, vocab: int, **more: Any) -> dict[str, Any]:
@@ -151,46 +156,61 @@ def decoder(width: int, hidden: int, layers: int, heads: int, groups: int, vocab
     }
 
 
+def encoder(width: int, layers: int, heads: int, hidden: int = 0, **more: Any) -> dict[str, Any]:
+    """Configuration of an encoder as transformers' configurations of BERT and its kin name it.
+
+    Without ``hidden`` the feed-forward part is four times as wide inside as a token.
+    """
+    return {
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "intermediate_size": hidden or 4 * width,
+        **more,
+    }
+
+
+def t5(width: int, hidden: int, layers: int, heads: int, **more: Any) -> dict[str, Any]:
+    """Configuration of an encoder and a decoder as transformers' configurations of T5 and its kin name it."""
+    return {"d_model": width, "d_ff": hidden, "num_layers": layers, "num_heads": heads, **more}
+
+
 def halves(width: int, hidden: int, layers: int, heads: int) -> dict[str, Any]:
     """Configuration of an encoder and a decoder as transformers' models after BART name it."""
     one = {"layers": layers, "ffn_dim": hidden, "attention_heads": heads}
     return {"d_model": width, **{f"{side}_{what}": n for side in ("encoder", "decoder") for what, n in one.items()}}
 
 
-def _numbered(names: str, usual: int) -> Iterator[tuple[str, int]]:
-    """Read ``name`` or ``name:number``, divided by spaces."""
-    for item in names.split():
-        name, _, number = item.partition(":")
-        yield name, int(number or usual)
+def named(groups: Mapping[str, str], usual: int = 224) -> Iterator[tuple[str, str, int]]:
+    """Read tables of names by architecture family: ``name`` or ``name:number``, divided by spaces.
 
-
-def _library(source: Source, family: Family, feed: Feed, groups: Mapping[str, str]) -> Iterator[Entry]:
-    """Yield models of a library of pictures; a name may say its pictures' side."""
+    Yields:
+        Family, name and number, which is the side of pictures or the longest sequence; ``usual`` where none is said.
+    """
     for group, names in groups.items():
-        for name, size in _numbered(names, 224):
-            yield Entry(source, name, group, family, feed, size)
-
-
-def _plain(groups: Mapping[str, tuple[Family, str, int]]) -> Iterator[Entry]:
-    for group, (family, names, longest) in groups.items():
-        for name, own in _numbered(names, longest):
-            yield Entry("plain", name, group, family, "plain", 0, longest=own)
+        for item in names.split():
+            name, _, number = item.partition(":")
+            yield group, name, int(number or usual)
 
 
 Text = tuple[str, str, str, tuple[str, ...], dict[str, Any], int]
 Picture = tuple[str, str, str, Family, str, Feed, dict[str, Any]]
 Audio = tuple[str, str, str, dict[str, Any]]
+Other = tuple[str, str, str, Family, Feed, str, dict[str, Any], int, int]
 
 
-def _language(rows: Iterable[Text]) -> Iterator[Entry]:
+def language(rows: Iterable[Text], attentions: Iterable[str] = ("",)) -> Iterator[Entry]:
+    """Yield models of words: each with each of its heads, in each implementation of attention."""
     for name, model_type, group, heads, config, longest in rows:
         for head in heads:
-            feed: Feed = "seq2seq" if head == "Seq2SeqLM" else "tokens"
+            feed: Feed = "seq2seq" if head == S2S else "tokens"
             auto, full = f"AutoModelFor{head}", f"{name}-{head}"
-            yield Entry("transformers", full, group, "transformer", feed, 0, False, model_type, auto, config, longest)
+            own = Entry("transformers", full, group, "transformer", feed, 0, False, model_type, auto, config, longest)
+            yield from (replace(own, attention=attention) for attention in attentions)
 
 
-def _pictures(rows: Iterable[Picture]) -> Iterator[Entry]:
+def pictures(rows: Iterable[Picture]) -> Iterator[Entry]:
+    """Yield models of pictures; those whose row names no class classify them."""
     for name, model_type, group, family, own, feed, config in rows:
         longest = {"siglip": 64}.get(model_type, 77) if feed == "clip" else 0
         head = own or "AutoModelForImageClassification"
@@ -198,7 +218,20 @@ def _pictures(rows: Iterable[Picture]) -> Iterator[Entry]:
         yield Entry("transformers", name, group, family, feed, size, False, model_type, head, config, longest)
 
 
-def _sounds(rows: Iterable[Audio]) -> Iterator[Entry]:
+def sounds(rows: Iterable[Audio]) -> Iterator[Entry]:
+    """Yield models that listen for five seconds and classify what they hear."""
     for name, model_type, group, config in rows:
         head = "AutoModelForAudioClassification"
         yield Entry("transformers", name, group, "transformer", "audio", 0, False, model_type, head, config, 5)
+
+
+def others(rows: Iterable[Other]) -> Iterator[Entry]:
+    """Yield models of any other kind."""
+    for name, kind, group, family, feed, head, config, size, longest in rows:
+        yield Entry("transformers", name, group, family, feed, size, False, kind, head, config, longest)
+
+
+def whisper(name: str, config: dict[str, Any]) -> Other:
+    """Make the row of a model that writes down what is said in thirty seconds."""
+    head = "AutoModelForSpeechSeq2Seq"
+    return name, "whisper", "whisper", "transformer", "speech_seq2seq", head, config, 0, 128

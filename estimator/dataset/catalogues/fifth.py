@@ -15,18 +15,21 @@ from estimator.dataset.catalogues.entries import (
     CLS,
     LATENT,
     MLM,
+    NARROW,
     QA,
     ROUTED,
     S2S,
     TOK,
     Audio,
     Collection,
-    Entry,
-    Feed,
+    Other,
     Picture,
     Text,
     decoder,
+    encoder,
     halves,
+    t5,
+    whisper,
 )
 from estimator.types import Family
 
@@ -269,14 +272,7 @@ _TEXT: tuple[Text, ...] = (
         256,
     ),
     ("yoso-base", "yoso", "yoso", (MLM, CLS), {}, 512),
-    (
-        "cohere2-moe-small",
-        "cohere2_moe",
-        "cohere2_moe",
-        (CLM,),
-        decoder(768, 1024, 8, 12, 4, 64000, head_dim=64),
-        512,
-    ),
+    ("cohere2-moe-small", "cohere2_moe", "cohere2_moe", (CLM,), decoder(768, 1024, 8, 12, 4, 64000, head_dim=64), 512),
     (
         "mellum-small",
         "mellum",
@@ -347,22 +343,8 @@ _TEXT: tuple[Text, ...] = (
         512,
     ),
     # Of known families, in other depths and widths.
-    (
-        "bert-minilm",
-        "bert",
-        "bert",
-        (CLS, QA),
-        {"hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 1536},
-        512,
-    ),
-    (
-        "bert-tiny",
-        "bert",
-        "bert",
-        (CLS, MLM),
-        {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512},
-        512,
-    ),
+    ("bert-minilm", "bert", "bert", (CLS, QA), encoder(384, 12, 12), 512),
+    ("bert-tiny", "bert", "bert", (CLS, MLM), encoder(128, 2, 2), 512),
     ("bert-chinese", "bert", "bert", (TOK, CLS), {"vocab_size": 21128}, 512),
     ("bert-half", "bert", "bert", (MLM, TOK), {**BASE, "num_hidden_layers": 6, "intermediate_size": 3072}, 512),
     (
@@ -379,14 +361,7 @@ _TEXT: tuple[Text, ...] = (
         },
         512,
     ),
-    (
-        "camembert-large",
-        "camembert",
-        "bert",
-        (CLS,),
-        {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
-        512,
-    ),
+    ("camembert-large", "camembert", "bert", (CLS,), encoder(1024, 24, 16), 512),
     (
         "distilbert-wide",
         "distilbert",
@@ -395,36 +370,9 @@ _TEXT: tuple[Text, ...] = (
         {"dim": 1024, "n_layers": 6, "n_heads": 16, "hidden_dim": 4096},
         512,
     ),
-    (
-        "albert-small",
-        "albert",
-        "albert",
-        (MLM, CLS),
-        {"hidden_size": 512, "num_hidden_layers": 6, "num_attention_heads": 8, "intermediate_size": 2048},
-        512,
-    ),
-    (
-        "deberta-v3-large",
-        "deberta-v2",
-        "deberta",
-        (CLS,),
-        {
-            "hidden_size": 1024,
-            "num_hidden_layers": 24,
-            "num_attention_heads": 16,
-            "intermediate_size": 4096,
-            "relative_attention": True,
-        },
-        512,
-    ),
-    (
-        "modernbert-small",
-        "modernbert",
-        "modernbert",
-        (MLM, CLS),
-        {"hidden_size": 512, "num_hidden_layers": 12, "num_attention_heads": 8, "intermediate_size": 768},
-        1024,
-    ),
+    ("albert-small", "albert", "albert", (MLM, CLS), encoder(512, 6, 8), 512),
+    ("deberta-v3-large", "deberta-v2", "deberta", (CLS,), encoder(1024, 24, 16, relative_attention=True), 512),
+    ("modernbert-small", "modernbert", "modernbert", (MLM, CLS), encoder(512, 12, 8, 768), 1024),
     ("mpnet-small", "mpnet", "mpnet", (CLS,), {"num_hidden_layers": 6}, 512),
     ("gpt2-slim", "gpt2", "gpt2", (CLM, CLS), {"n_embd": 768, "n_layer": 4, "n_head": 12}, 1024),
     ("gpt2-deep", "gpt2", "gpt2", (CLM,), {"n_embd": 512, "n_layer": 24, "n_head": 8}, 1024),
@@ -437,22 +385,8 @@ _TEXT: tuple[Text, ...] = (
         {"hidden_size": 1536, "num_layers": 8, "num_heads": 12, "attention_types": [[["global", "local"], 4]]},
         1024,
     ),
-    (
-        "pythia-14m",
-        "gpt_neox",
-        "gpt_neox",
-        (CLM,),
-        {"hidden_size": 128, "num_hidden_layers": 6, "num_attention_heads": 4, "intermediate_size": 512},
-        1024,
-    ),
-    (
-        "pythia-1.4b",
-        "gpt_neox",
-        "gpt_neox",
-        (CLM,),
-        {"hidden_size": 2048, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 8192},
-        512,
-    ),
+    ("pythia-14m", "gpt_neox", "gpt_neox", (CLM,), encoder(128, 6, 4), 1024),
+    ("pythia-1.4b", "gpt_neox", "gpt_neox", (CLM,), encoder(2048, 24, 16), 512),
     (
         "opt-small",
         "opt",
@@ -482,23 +416,16 @@ _TEXT: tuple[Text, ...] = (
     ("smollm3-mini", "smollm3", "smollm3", (CLM,), decoder(768, 3072, 10, 12, 3, 128256, pad_token_id=0), 1024),
     ("mixtral-tiny", "mixtral", "mixtral", (CLM,), decoder(384, 1024, 6, 6, 2, 32000, num_local_experts=8), 512),
     ("mamba-370m", "mamba", "mamba", (CLM,), {"hidden_size": 1024, "num_hidden_layers": 24}, 128),
-    ("t5-lean", "t5", "t5", (S2S,), {"d_model": 512, "d_ff": 1536, "num_layers": 3, "num_heads": 8}, 512),
+    ("t5-lean", "t5", "t5", (S2S,), t5(512, 1536, 3, 8), 512),
     (
         "flan-t5-thin",
         "t5",
         "t5",
         (S2S,),
-        {
-            "d_model": 1024,
-            "d_ff": 2816,
-            "num_layers": 8,
-            "num_heads": 16,
-            "feed_forward_proj": "gated-gelu",
-            "tie_word_embeddings": False,
-        },
+        t5(1024, 2816, 8, 16, feed_forward_proj="gated-gelu", tie_word_embeddings=False),
         512,
     ),
-    ("mt5-base", "mt5", "t5", (S2S,), {"d_model": 768, "d_ff": 2048, "num_layers": 12, "num_heads": 12}, 256),
+    ("mt5-base", "mt5", "t5", (S2S,), t5(768, 2048, 12, 12), 256),
     ("bart-mini", "bart", "bart", (S2S,), halves(256, 1024, 3, 4), 1024),
     ("distilbart", "bart", "bart", (S2S,), {**halves(1024, 4096, 12, 16), "decoder_layers": 6}, 512),
     ("marian-mini", "marian", "bart", (S2S,), halves(256, 1536, 6, 8), 512),
@@ -534,15 +461,7 @@ _PICTURES: tuple[Picture, ...] = (
         {"hidden_size": 192, "num_attention_heads": 3, "intermediate_size": 768},
     ),
     ("hf-vit-base-32", "vit", "vit", "transformer", "", "image", {"patch_size": 32}),
-    (
-        "hf-deit-small",
-        "deit",
-        "vit",
-        "transformer",
-        "DeiTForImageClassification",
-        "image",
-        {"hidden_size": 384, "num_attention_heads": 6, "intermediate_size": 1536},
-    ),
+    ("hf-deit-small", "deit", "vit", "transformer", "DeiTForImageClassification", "image", {**NARROW}),
     (
         "hf-dinov2-small",
         "dinov2",
@@ -590,15 +509,7 @@ _PICTURES: tuple[Picture, ...] = (
         "segment",
         {"image_size": 512, "depths": [3, 8, 27, 3], "hidden_sizes": [64, 128, 320, 512], "decoder_hidden_size": 768},
     ),
-    (
-        "hf-beit-small",
-        "beit",
-        "beit",
-        "transformer",
-        "",
-        "image",
-        {"hidden_size": 384, "num_attention_heads": 6, "intermediate_size": 1536},
-    ),
+    ("hf-beit-small", "beit", "beit", "transformer", "", "image", {**NARROW}),
     ("hf-mobilenet-v2-140", "mobilenet_v2", "mobilenet", "cnn", "", "image", {"depth_multiplier": 1.4}),
     (
         "clip-small",
@@ -607,26 +518,12 @@ _PICTURES: tuple[Picture, ...] = (
         "transformer",
         "AutoModel",
         "clip",
-        {
-            "vision_config": {
-                "hidden_size": 384,
-                "num_attention_heads": 6,
-                "intermediate_size": 1536,
-                "patch_size": 16,
-            },
-            "text_config": {"hidden_size": 384, "num_attention_heads": 6, "intermediate_size": 1536},
-        },
+        {"vision_config": {**NARROW, "patch_size": 16}, "text_config": {**NARROW}},
     ),
 )
 _FOUND: dict[str, Any] = {"use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None}
-_SEEN: dict[str, Any] = {
-    "hidden_size": 768,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "intermediate_size": 3072,
-}
-_OTHERS: tuple[tuple[str, str, str, Family, Feed, str, dict[str, Any], int, int], ...] = (
-    # name, model type, architecture family, family, feed, class, configuration, side of pictures, longest sequence
+_SEEN: dict[str, Any] = encoder(768, 12, 12)
+_OTHERS: tuple[Other, ...] = (
     ("hf-rf-detr", "rf_detr", "rf_detr", "transformer", "detect", "RfDetrForObjectDetection", {}, 448, 0),
     (
         "hf-lw-detr",
@@ -639,17 +536,7 @@ _OTHERS: tuple[tuple[str, str, str, Family, Feed, str, dict[str, Any], int, int]
         640,
         0,
     ),
-    (
-        "hf-zoedepth",
-        "zoedepth",
-        "zoedepth",
-        "transformer",
-        "pixels",
-        "ZoeDepthForDepthEstimation",
-        {},
-        384,
-        0,
-    ),
+    ("hf-zoedepth", "zoedepth", "zoedepth", "transformer", "pixels", "ZoeDepthForDepthEstimation", {}, 384, 0),
     (
         "hf-vitpose",
         "vitpose",
@@ -842,10 +729,7 @@ _OTHERS: tuple[tuple[str, str, str, Family, Feed, str, dict[str, Any], int, int]
         "transformer",
         "detect",
         "DetrForObjectDetection",
-        {
-            **_FOUND,
-            "backbone_config": {"model_type": "resnet", "depths": [3, 4, 23, 3], "out_features": ["stage4"]},
-        },
+        {**_FOUND, "backbone_config": {"model_type": "resnet", "depths": [3, 4, 23, 3], "out_features": ["stage4"]}},
         512,
         0,
     ),
@@ -871,47 +755,17 @@ _OTHERS: tuple[tuple[str, str, str, Family, Feed, str, dict[str, Any], int, int]
         512,
         0,
     ),
-    (
-        "whisper-mini",
-        "whisper",
-        "whisper",
-        "transformer",
-        "speech_seq2seq",
-        "AutoModelForSpeechSeq2Seq",
-        halves(384, 1536, 6, 6),
-        0,
-        128,
-    ),
-    (
-        "whisper-large-thin",
-        "whisper",
-        "whisper",
-        "transformer",
-        "speech_seq2seq",
-        "AutoModelForSpeechSeq2Seq",
-        {**halves(1280, 5120, 8, 20), "num_mel_bins": 128},
-        0,
-        128,
-    ),
+    whisper("whisper-mini", halves(384, 1536, 6, 6)),
+    whisper("whisper-large-thin", {**halves(1280, 5120, 8, 20), "num_mel_bins": 128}),
 )
 _AUDIO: tuple[Audio, ...] = (
     ("wav2vec2-small", "wav2vec2", "wav2vec2", {**BASE, "num_hidden_layers": 6}),
-    (
-        "hubert-large",
-        "hubert",
-        "wav2vec2",
-        {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
-    ),
-    (
-        "wavlm-large",
-        "wavlm",
-        "wavlm",
-        {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
-    ),
+    ("hubert-large", "hubert", "wav2vec2", encoder(1024, 24, 16)),
+    ("wavlm-large", "wavlm", "wavlm", encoder(1024, 24, 16)),
 )
 
 
-COLLECTION = Collection(
+entries = Collection(
     vision=(
         ("torchvision", "cnn", "boxes", _DETECTION),
         ("timm", "cnn", "image", _MORE_CNN),
@@ -924,8 +778,5 @@ COLLECTION = Collection(
     text=_TEXT,
     pictures=_PICTURES,
     audio=_AUDIO,
-    others=tuple(
-        Entry("transformers", name, group, family, feed, size, False, kind, head, config, longest)
-        for name, kind, group, family, feed, head, config, size, longest in _OTHERS
-    ),
-)
+    others=_OTHERS,
+).entries

@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from math import log2
 from typing import get_args
 
-from estimator.dataset.catalogues.catalogue import drawn_workload
+from estimator.dataset.catalogues.draws import drawn_workload
 from estimator.dataset.catalogues.entries import Entry
 from estimator.dataset.specs import PRECISIONS, Spec
 from estimator.types import Kind

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from estimator.dataset.catalogues import ninth_libraries
-from estimator.dataset.catalogues.entries import LATENT, Entry, decoder
+from estimator.dataset.catalogues.entries import LATENT, NARROW, Entry, Other, decoder, encoder, others, t5
 from estimator.dataset.catalogues.rows import CHAT, PATCHES, WORDS, TransformersRow, of_transformers
 
 _BEHIND: Mapping[str, Any] = {"text_config": {"model_type": "llama", **CHAT}, "image_token_id": 31999}
@@ -27,12 +27,7 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "flava",
         "FlavaModel",
         "input_ids@30522:77 attention_mask@=1:77 pixel_values@3x224x224",
-        {
-            "image_config": PATCHES,
-            "text_config": WORDS,
-            "multimodal_config": WORDS,
-            "hidden_size": 384,
-        },
+        {"image_config": PATCHES, "text_config": WORDS, "multimodal_config": WORDS, "hidden_size": 384},
     ),
     (
         "visual_bert",
@@ -82,15 +77,7 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "udop",
         "UdopForConditionalGeneration",
         "input_ids@33000:L attention_mask@=1:L bbox@=0:Lx4 pixel_values@3x224x224 labels@33000:64",
-        {
-            "d_model": 512,
-            "d_ff": 2048,
-            "d_kv": 64,
-            "num_heads": 8,
-            "num_layers": 6,
-            "image_size": 224,
-            "decoder_start_token_id": 0,
-        },
+        t5(512, 2048, 6, 8, d_kv=64, image_size=224, decoder_start_token_id=0),
     ),
     (
         "florence2",
@@ -307,16 +294,7 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
         "voxtral",
         "VoxtralForConditionalGeneration",
         "input_ids@=31999:375|1000:L input_features@128x3000",
-        {
-            "text_config": {"model_type": "llama", **CHAT},
-            "audio_config": {
-                "hidden_size": 384,
-                "num_hidden_layers": 6,
-                "num_attention_heads": 6,
-                "intermediate_size": 1536,
-            },
-            "audio_token_id": 31999,
-        },
+        {"text_config": {"model_type": "llama", **CHAT}, "audio_config": encoder(384, 6, 6), "audio_token_id": 31999},
     ),
     (
         "modernvbert",
@@ -332,25 +310,13 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures, sounds or boxes
     ),
 )
 _SEEN: tuple[TransformersRow, ...] = (  # pictures
-    (
-        "dinov3",
-        "dinov3_vit",
-        "DINOv3ViTModel",
-        "pixel_values@3x224x224",
-        {"num_register_tokens": 4},
-    ),
+    ("dinov3", "dinov3_vit", "DINOv3ViTModel", "pixel_values@3x224x224", {"num_register_tokens": 4}),
     (
         "dinov3",
         "dinov3_vit",
         "DINOv3ViTModel:base",
         "pixel_values@3x224x224",
-        {
-            "hidden_size": 768,
-            "num_attention_heads": 12,
-            "num_hidden_layers": 12,
-            "intermediate_size": 3072,
-            "num_register_tokens": 4,
-        },
+        encoder(768, 12, 12, num_register_tokens=4),
     ),
     (
         "radio",
@@ -359,13 +325,7 @@ _SEEN: tuple[TransformersRow, ...] = (  # pictures
         "pixel_values@3x224x224",
         {"hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 6},
     ),
-    (
-        "sapiens",
-        "sapiens2",
-        "Sapiens2Model",
-        "pixel_values@3x256x192",
-        {"hidden_size": 384, "num_hidden_layers": 8, "num_attention_heads": 6, "intermediate_size": 1536},
-    ),
+    ("sapiens", "sapiens2", "Sapiens2Model", "pixel_values@3x256x192", encoder(384, 8, 6)),
     (
         "seggpt",
         "seggpt",
@@ -395,17 +355,16 @@ _SEEN: tuple[TransformersRow, ...] = (  # pictures
         "Sam3VisionModel",
         "pixel_values@3x336x336",
         {
-            "backbone_config": {
-                "model_type": "sam3_vit_model",
-                "hidden_size": 384,
-                "num_hidden_layers": 8,
-                "num_attention_heads": 6,
-                "intermediate_size": 1536,
-                "image_size": 336,
-                "pretrain_image_size": 336,
-                "window_size": 12,
-                "global_attn_indexes": [3, 7],
-            },
+            "backbone_config": encoder(
+                384,
+                8,
+                6,
+                model_type="sam3_vit_model",
+                image_size=336,
+                pretrain_image_size=336,
+                window_size=12,
+                global_attn_indexes=[3, 7],
+            ),
             "backbone_feature_sizes": [[96, 96], [48, 48], [24, 24]],
         },
     ),
@@ -422,15 +381,7 @@ _SEEN: tuple[TransformersRow, ...] = (  # pictures
         "videoprism_vision_model",
         "VideoPrismVisionModel",
         "pixel_values_videos@8x3x144x144",
-        {
-            "image_size": 144,
-            "num_frames": 8,
-            "hidden_size": 384,
-            "num_attention_heads": 6,
-            "intermediate_size": 1536,
-            "num_spatial_layers": 8,
-            "num_temporal_layers": 2,
-        },
+        {**NARROW, "image_size": 144, "num_frames": 8, "num_spatial_layers": 8, "num_temporal_layers": 2},
     ),
     ("tipsv2", "tipsv2_vision_model", "Tipsv2VisionModel", "pixel_values@3x224x224", {}),
 )
@@ -552,26 +503,18 @@ _HEARD: tuple[TransformersRow, ...] = (
         "DiaForConditionalGeneration",
         "input_ids@256:L decoder_input_ids@1024:128x9",
         {
-            "encoder_config": {
-                "hidden_size": 512,
-                "num_hidden_layers": 6,
-                "num_attention_heads": 8,
-                "num_key_value_heads": 8,
-                "head_dim": 64,
-                "intermediate_size": 2048,
-            },
-            "decoder_config": {
-                "hidden_size": 512,
-                "num_hidden_layers": 6,
-                "num_attention_heads": 8,
-                "num_key_value_heads": 4,
-                "head_dim": 64,
-                "intermediate_size": 2048,
-                "cross_hidden_size": 512,
-                "cross_num_attention_heads": 8,
-                "cross_num_key_value_heads": 8,
-                "cross_head_dim": 64,
-            },
+            "encoder_config": encoder(512, 6, 8, num_key_value_heads=8, head_dim=64),
+            "decoder_config": encoder(
+                512,
+                6,
+                8,
+                num_key_value_heads=4,
+                head_dim=64,
+                cross_hidden_size=512,
+                cross_num_attention_heads=8,
+                cross_num_key_value_heads=8,
+                cross_head_dim=64,
+            ),
         },
     ),
     (
@@ -586,26 +529,13 @@ _HEARD: tuple[TransformersRow, ...] = (
             "pad_token_id": 0,
         },
     ),
-    (
-        "timesfm",
-        "timesfm",
-        "TimesFmModelForPrediction",
-        "past_values@512 freq@=0:1",
-        {"num_hidden_layers": 8, "hidden_size": 640, "intermediate_size": 640, "num_attention_heads": 8},
-    ),
+    ("timesfm", "timesfm", "TimesFmModelForPrediction", "past_values@512 freq@=0:1", encoder(640, 8, 8, 640)),
     (
         "timesfm",
         "timesfm2_5",
         "TimesFm2_5ModelForPrediction",
         "past_values@512",
-        {
-            "num_hidden_layers": 8,
-            "hidden_size": 640,
-            "intermediate_size": 640,
-            "num_attention_heads": 8,
-            "num_key_value_heads": 8,
-            "head_dim": 80,
-        },
+        encoder(640, 8, 8, 640, num_key_value_heads=8, head_dim=80),
     ),
 )
 _READ: tuple[TransformersRow, ...] = (  # words alone
@@ -639,29 +569,19 @@ _READ: tuple[TransformersRow, ...] = (  # words alone
             "index_head_dim": 64,
         },
     ),
-    (
-        "hrm_text",
-        "hrm_text",
-        "HrmTextForCausalLM",
-        _CONTINUED,
-        {
-            "hidden_size": 512,
-            "intermediate_size": 1536,
-            "num_hidden_layers": 8,
-            "num_attention_heads": 8,
-            "head_dim": 64,
-            "vocab_size": 32000,
-        },
-    ),
+    ("hrm_text", "hrm_text", "HrmTextForCausalLM", _CONTINUED, encoder(512, 8, 8, 1536, head_dim=64, vocab_size=32000)),
     # Of known families.
     ("granite", "granite_swa", "GraniteSWAForCausalLM", _CONTINUED, decoder(512, 1536, 8, 8, 4, 32000)),
     ("convnext", "dinov3_convnext", "DINOv3ConvNextModel", "pixel_values@3x224x224", {}),
 )
 _DRAWN = {"hidden_size": 512, "depth": 6, "num_heads": 8, "out_hidden_size": 512, "intermediate_size": 1536}
-_GRIDDED: tuple[tuple[str, str, str, Mapping[str, Any]], ...] = (  # a picture cut into patches, words behind it
+_GRIDDED: tuple[Other, ...] = (  # a picture cut into patches, words behind it
     (
         "qwen3_vl",
         "qwen3_vl",
+        "qwen3_vl",
+        "transformer",
+        "gridded",
         "Qwen3VLForConditionalGeneration",
         {
             "text_config": {
@@ -672,10 +592,15 @@ _GRIDDED: tuple[tuple[str, str, str, Mapping[str, Any]], ...] = (  # a picture c
             "vision_config": {**_DRAWN, "deepstack_visual_indexes": [1, 3, 5]},
             "image_token_id": 31999,
         },
+        224,
+        512,
     ),
     (
         "glm4v",
         "glm4v",
+        "glm4v",
+        "transformer",
+        "gridded",
         "Glm4vForConditionalGeneration",
         {
             "text_config": {
@@ -686,6 +611,8 @@ _GRIDDED: tuple[tuple[str, str, str, Mapping[str, Any]], ...] = (  # a picture c
             "vision_config": _DRAWN,
             "image_token_id": 31999,
         },
+        224,
+        512,
     ),
 )
 
@@ -697,16 +624,5 @@ def entries() -> Iterator[Entry]:
     yield from of_transformers(_FOUND, "volume", "cnn")
     yield from of_transformers(_HEARD, "words")
     yield from of_transformers(_READ, "words")
-    for group, kind, head, config in _GRIDDED:
-        yield Entry(
-            "transformers",
-            kind,
-            group,
-            "transformer",
-            "gridded",
-            model_type=kind,
-            head=head,
-            config=dict(config),
-            longest=512,
-        )
+    yield from others(_GRIDDED)
     yield from ninth_libraries.entries()

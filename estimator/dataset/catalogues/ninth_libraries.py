@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from estimator.dataset.catalogues.entries import Entry, Feed
-from estimator.dataset.catalogues.rows import WIDTHS, LibraryRow, convolved, of_library
+from estimator.dataset.catalogues.entries import Entry, encoder
+from estimator.dataset.catalogues.rows import (
+    WIDTHS,
+    LibraryRow,
+    convolved,
+    of_diffusers,
+    of_graphs,
+    of_library,
+    of_pytorchcv,
+    of_segmenters,
+)
 from estimator.dataset.catalogues.seventh import field
-from estimator.types import Family
 
 _S = "spandrel.architectures"
 _SHARP = "3x64x64"
@@ -22,12 +30,7 @@ _WINDOWED = {
     "upsampler": "pixelshuffledirect",
 }
 _RESTORED: tuple[LibraryRow, ...] = (  # of spandrel: pictures made larger or cleaner
-    (
-        "swinir",
-        f"{_S}.SwinIR.SwinIR",
-        _SHARP,
-        _WINDOWED,
-    ),
+    ("swinir", f"{_S}.SwinIR.SwinIR", _SHARP, _WINDOWED),
     (
         "hat",
         f"{_S}.HAT.HAT",
@@ -88,12 +91,7 @@ _RESTORED: tuple[LibraryRow, ...] = (  # of spandrel: pictures made larger or cl
     ("realcugan", f"{_S}.RealCUGAN.UpCunet2x", _SHARP, {}),
     ("srvgg", f"{_S}.Compact.__arch.SRVGG.SRVGGNetCompact", _SHARP, {}),
     # Of known families, in another implementation.
-    (
-        "swin2sr",
-        f"{_S}.Swin2SR.Swin2SR",
-        _SHARP,
-        _WINDOWED,
-    ),
+    ("swin2sr", f"{_S}.Swin2SR.Swin2SR", _SHARP, _WINDOWED),
     (
         "nafnet",
         f"{_S}.NAFNet.NAFNet",
@@ -158,15 +156,7 @@ _DIFFUSED: tuple[LibraryRow, ...] = (  # of diffusers
         "ace_step",
         "AceStepTransformer1DModel",
         "256x64 timestep@#1: timestep_r@#1: encoder_hidden_states@77x512 context_latents@256x128",
-        {
-            "hidden_size": 512,
-            "intermediate_size": 1536,
-            "num_hidden_layers": 8,
-            "num_attention_heads": 8,
-            "num_key_value_heads": 4,
-            "head_dim": 64,
-            "encoder_hidden_size": 512,
-        },
+        encoder(512, 8, 8, 1536, num_key_value_heads=4, head_dim=64, encoder_hidden_size=512),
     ),
     (
         "i2vgen",
@@ -500,50 +490,18 @@ _GRAPHS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def _named(groups: Mapping[str, str]) -> Iterator[tuple[str, str, int]]:
-    """Yield family, name and side of each picture of a table of names."""
-    for group, names in groups.items():
-        for item in names.split():
-            name, _, side = item.partition(":")
-            yield group, name, int(side or 224)
-
-
-def _made(name: str, group: str, feed: Feed, head: str, told: Mapping[str, Any], *, size: int) -> Entry:
-    return Entry("library", name, group, "cnn", feed, size, head=head, config=dict(told))
-
-
 def entries() -> Iterator[Entry]:
     """Yield every model."""
     yield from of_library("", _RESTORED, "cnn", "volume", "mean")
-    for row in _DIFFUSED:
-        family: Family = "transformer" if "Transformer" in row[1] or "DiT" in row[1] else "cnn"
-        yield from of_library("diffusers", (row,), family, "volume", "mean")
+    yield from of_diffusers(_DIFFUSED)
     yield from of_library("", _SERIES, "mlp", "given", "mean")
     yield from of_library("", _SCANNED, "cnn", "volume", "mean")
     yield from of_library("", _PICTURED, "transformer", "words", "mean")
     yield from of_library("", _AUDIO, "cnn", "volume", "mean")
-    for group, name, side in _named(_KNOWN_PICTURES):
-        told = {"name": name}
-        yield _made(f"pytorchcv/{name}", group, "image", "pytorchcv.model_provider.get_model", told, size=side)
-    for group, names in _LABELLED.items():
-        for name, _, encoder in (item.partition(":") for item in names.split()):
-            head = f"segmentation_models_pytorch.{name}"
-            encoded: dict[str, Any] = {"encoder_name": encoder, "encoder_weights": None, "classes": 8}
-            yield _made(f"segmentation_models_pytorch/{name}-{encoder}", group, "image", head, encoded, size=256)
+    yield from of_pytorchcv(_KNOWN_PICTURES)
+    yield from of_segmenters(_LABELLED)
     for group, config in _LIT.items():
-        yield Entry(
-            "library",
-            f"litgpt/GPT-{group}",
-            group,
-            "transformer",
-            "words",
-            0,
-            head="litgpt.model.GPT",
-            config=config,
-            longest=512,
-            given="32000:L",
-            target="class",
-        )
+        rows = ((group, f"litgpt.model.GPT:{group}", "32000:L", config),)
+        yield from of_library("", rows, "transformer", "words", "class")
     yield from of_library("", _CHOSEN, "mlp", "given", "mean")
-    graphs = tuple((group, f"Sequential:{group}", "graph", config) for group, config in _GRAPHS.items())
-    yield from of_library("torch_geometric.nn", graphs, "mlp", "given", "class")
+    yield from of_graphs(_GRAPHS)

@@ -1,4 +1,4 @@
-"""What the tables of the seventh, ninth and tenth collection are made of: rows become models. Pure."""
+"""Rows of tables become models: of libraries, and of what transformers has in forms of its own. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from estimator.dataset.catalogues.entries import Entry, Feed, decoder
+from estimator.dataset.catalogues.entries import Entry, Feed, decoder, encoder, named
 from estimator.types import Family
 
 LibraryRow = tuple[str, str, str, Mapping[str, Any]]
@@ -17,17 +17,31 @@ TransformersRow = tuple[str, str, str, str, Mapping[str, Any]]
 _LONGEST = 512
 _LENGTH = re.compile(r"[:x]L\b")
 
+GET = "pytorchcv.model_provider.get_model"
+"""What makes any of pytorchcv's models."""
 WIDTHS: Mapping[str, Any] = {"in_channels": 256, "out_channels": 256}
 """Of graph convolutions."""
 # What configurations of transformers' models share: sizes of what reads, of what looks at patches, of what continues.
-WORDS: Mapping[str, Any] = {
-    "hidden_size": 384,
-    "num_hidden_layers": 6,
-    "num_attention_heads": 6,
-    "intermediate_size": 1536,
-}
+WORDS: Mapping[str, Any] = encoder(384, 6, 6)
 PATCHES: Mapping[str, Any] = {**WORDS, "image_size": 224, "patch_size": 16}
 CHAT = decoder(512, 1536, 6, 8, 4, 32000)
+
+
+def made(
+    name: str,
+    group: str,
+    head: str,
+    config: Mapping[str, Any],
+    *,
+    family: Family = "cnn",
+    feed: Feed = "image",
+    size: int = 0,
+    given: str = "",
+    target: str = "",
+) -> Entry:
+    """Make the entry of a library's model: see `Entry`; it takes long sequences where its input has length ``L``."""
+    told = {"head": head, "config": dict(config), "longest": _longest(given), "given": given, "target": target}
+    return Entry("library", name, group, family, feed, size, **told)  # type: ignore[arg-type]
 
 
 def of_library(library: str, rows: Iterable[LibraryRow], family: Family, feed: Feed, target: str) -> Iterator[Entry]:
@@ -36,19 +50,43 @@ def of_library(library: str, rows: Iterable[LibraryRow], family: Family, feed: F
         path, _, variant = key.partition(":")
         head = f"{library}.{path}" if library else path
         parts = head.split(".")
-        yield Entry(
-            "library",
-            f"{parts[0]}/{parts[-1]}{'-' * bool(variant)}{variant}",
-            group,
-            family,
-            feed,
-            0,
-            head=head,
-            config=dict(config),
-            longest=_longest(given),
-            given=given,
-            target=target,
-        )
+        name = f"{parts[0]}/{parts[-1]}{'-' * bool(variant)}{variant}"
+        yield made(name, group, head, config, family=family, feed=feed, given=given, target=target)
+
+
+def of_diffusers(rows: Iterable[LibraryRow]) -> Iterator[Entry]:
+    """Yield diffusers' models; those that are no transformers by their names convolve."""
+    for row in rows:
+        attends = any(mark in row[1] for mark in ("Transformer", "DiT", "UVit"))
+        yield from of_library("diffusers", (row,), "transformer" if attends else "cnn", "volume", "mean")
+
+
+def of_graphs(layers: Mapping[str, Mapping[str, Any]]) -> Iterator[Entry]:
+    """Yield networks of PyTorch Geometric that `convolved` describes, by family."""
+    rows = [(group, f"Sequential:{group}", "graph", config) for group, config in layers.items()]
+    yield from of_library("torch_geometric.nn", rows, "mlp", "given", "class")
+
+
+def of_pytorchcv(groups: Mapping[str, str], *, sides: bool = False, **config: Any) -> Iterator[Entry]:
+    """Yield pytorchcv's models of pictures.
+
+    Args:
+        groups: names by family; a name may say its pictures' side.
+        sides: they are told their pictures' sides.
+        config: what they are told besides.
+    """
+    for group, name, side in named(groups):
+        told = {"name": name, **config, **({"in_size": (side, side)} if sides else {})}
+        yield made(f"pytorchcv/{name}", group, GET, told, size=side)
+
+
+def of_segmenters(groups: Mapping[str, str]) -> Iterator[Entry]:
+    """Yield models of segmentation_models_pytorch, ``class:encoder`` by family, for pictures of 256 x 256."""
+    library = "segmentation_models_pytorch"
+    for group, names in groups.items():
+        for name, _, encodes in (item.partition(":") for item in names.split()):
+            told = {"encoder_name": encodes, "encoder_weights": None, "classes": 8}
+            yield made(f"{library}/{name}-{encodes}", group, f"{library}.{name}", told, size=256)
 
 
 def of_transformers(rows: Iterable[TransformersRow], feed: Feed, family: Family = "transformer") -> Iterator[Entry]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from estimator.dataset.catalogues.entries import Entry, Feed
-from estimator.dataset.catalogues.rows import LibraryRow, convolved, of_library
+from estimator.dataset.catalogues.entries import Entry, encoder, named
+from estimator.dataset.catalogues.rows import LibraryRow, convolved, made, of_diffusers, of_graphs, of_library
 from estimator.types import Family
 
 _TEXT, _STEP = "encoder_hidden_states@77x512", "timestep@1000:"
@@ -24,25 +24,13 @@ _DIFFUSED: tuple[LibraryRow, ...] = (  # of diffusers: what denoises
         "pixart",
         "PixArtTransformer2DModel",
         f"4x32x32 {_TEXT} {_STEP}",
-        {
-            **_HEADS,
-            "num_layers": 12,
-            "cross_attention_dim": 512,
-            "sample_size": 32,
-            "caption_channels": 512,
-        },
+        {**_HEADS, "num_layers": 12, "cross_attention_dim": 512, "sample_size": 32, "caption_channels": 512},
     ),
     (
         "mmdit",
         "SD3Transformer2DModel",
         f"16x32x32 {_TEXT} pooled_projections@512 {_STEP}",
-        {
-            **_JOINT,
-            "sample_size": 32,
-            "num_layers": 12,
-            "caption_projection_dim": 512,
-            "pooled_projection_dim": 512,
-        },
+        {**_JOINT, "sample_size": 32, "num_layers": 12, "caption_projection_dim": 512, "pooled_projection_dim": 512},
     ),
     (
         "flux",
@@ -72,13 +60,7 @@ _DIFFUSED: tuple[LibraryRow, ...] = (  # of diffusers: what denoises
         "aura_flow",
         "AuraFlowTransformer2DModel",
         f"4x32x32 {_TEXT} {_STEP}",
-        {
-            **_JOINT,
-            "sample_size": 32,
-            "num_mmdit_layers": 2,
-            "num_single_dit_layers": 8,
-            "caption_projection_dim": 512,
-        },
+        {**_JOINT, "sample_size": 32, "num_mmdit_layers": 2, "num_single_dit_layers": 8, "caption_projection_dim": 512},
     ),
     (
         "sana",
@@ -202,12 +184,7 @@ _DIFFUSED: tuple[LibraryRow, ...] = (  # of diffusers: what denoises
         "512 1000: 512 77x512",
         {**_HEADS, "num_layers": 12, "embedding_dim": 512},
     ),
-    (
-        "amused",
-        "UVit2DModel",
-        "8192:16x16 77x768 768 5",
-        {"num_hidden_layers": 8, "hidden_size": 512, "num_attention_heads": 8, "intermediate_size": 1408},
-    ),
+    ("amused", "UVit2DModel", "8192:16x16 77x768 768 5", encoder(512, 8, 8, 1408)),
     (
         "stable_audio",
         "StableAudioDiTModel",
@@ -693,12 +670,7 @@ _SERIES: tuple[LibraryRow, ...] = (  # of pypots, windows of a series
         "96x64",
         {"units": 64, "stack_cnt": 2, "time_step": 96, "multi_layer": 5},
     ),
-    (
-        "segrnn",
-        f"{_TIMES}.segrnn.BackboneSegRNN",
-        "96x32",
-        {"n_steps": 96, "n_features": 32, "n_pred_steps": 96},
-    ),
+    ("segrnn", f"{_TIMES}.segrnn.BackboneSegRNN", "96x32", {"n_steps": 96, "n_features": 32, "n_pred_steps": 96}),
     (
         "modern_tcn",
         f"{_TIMES}.moderntcn.BackboneModernTCN",
@@ -751,12 +723,7 @@ _SERIES: tuple[LibraryRow, ...] = (  # of pypots, windows of a series
         },
     ),
 )
-_MASKED: Mapping[str, Any] = {
-    "features": 63,
-    "hidden_features": 512,
-    "num_blocks": 2,
-    "use_batch_norm": False,
-}
+_MASKED: Mapping[str, Any] = {"features": 63, "hidden_features": 512, "num_blocks": 2, "use_batch_norm": False}
 _MONAI = "monai.networks.nets"
 _GIVEN: tuple[tuple[Family, str, LibraryRow], ...] = (  # of smaller libraries: family, target, the rest
     (
@@ -866,12 +833,7 @@ _GIVEN: tuple[tuple[Family, str, LibraryRow], ...] = (  # of smaller libraries: 
     (
         "cnn",
         "mean",
-        (
-            "quicknat",
-            f"{_MONAI}.Quicknat",
-            "1x128x128",
-            {"num_classes": 2, "num_channels": 1, "num_filters": 64},
-        ),
+        ("quicknat", f"{_MONAI}.Quicknat", "1x128x128", {"num_classes": 2, "num_channels": 1, "num_filters": 64}),
     ),
     (
         "cnn",
@@ -902,16 +864,7 @@ _GIVEN: tuple[tuple[Family, str, LibraryRow], ...] = (  # of smaller libraries: 
         ),
     ),
     ("cnn", "mean", ("unet_attention", "denoising_diffusion_pytorch.Unet", "3x64x64 1000:", {"dim": 64})),
-    (
-        "cnn",
-        "mean",
-        (
-            "unet_1d",
-            "denoising_diffusion_pytorch.Unet1D",
-            "16x1024 1000:",
-            {"dim": 64, "channels": 16},
-        ),
-    ),
+    ("cnn", "mean", ("unet_1d", "denoising_diffusion_pytorch.Unet1D", "16x1024 1000:", {"dim": 64, "channels": 16})),
     ("cnn", "mean", ("unet3d", "video_diffusion_pytorch.Unet3D", "3x8x32x32 1000:", {"dim": 64})),
     (
         "transformer",
@@ -1019,12 +972,7 @@ _WORDS: tuple[LibraryRow, ...] = (  # which read or continue words
         "20000:L",
         {"num_tokens": 20000, "dim": 256, "depth": 6, "ema_heads": 16, "attn_dim_qk": 64, "attn_dim_value": 256},
     ),
-    (
-        "min_gru",
-        "minGRU_pytorch.minLM.minLM",
-        "20000:L",
-        {"num_tokens": 20000, "dim": 512, "depth": 6},
-    ),
+    ("min_gru", "minGRU_pytorch.minLM.minLM", "20000:L", {"num_tokens": 20000, "dim": 512, "depth": 6}),
     # Of known families.
     (
         "gpt_neox",
@@ -1065,12 +1013,7 @@ _WORDS: tuple[LibraryRow, ...] = (  # which read or continue words
             }
         },
     ),
-    (
-        "word_lm",
-        f"{_LOBES}.RNNLM.RNNLM",
-        "20000:L",
-        {"output_neurons": 20000},
-    ),
+    ("word_lm", f"{_LOBES}.RNNLM.RNNLM", "20000:L", {"output_neurons": 20000}),
 )
 _CLIPS: Mapping[str, str] = {  # of open_clip: pictures and their words
     "coca": "coca_ViT-B-32",
@@ -1152,33 +1095,15 @@ _PLANNED: tuple[LibraryRow, ...] = (  # nnU-Net's, of a known family
 )
 
 
-def _named(groups: Mapping[str, str]) -> Iterator[tuple[str, str, int]]:
-    """Yield family, name and side of each picture of a table of names."""
-    for group, names in groups.items():
-        for item in names.split():
-            name, _, side = item.partition(":")
-            yield group, name, int(side or 224)
-
-
-def _entry(
-    name: str, group: str, family: Family, feed: Feed, head: str, config: Mapping[str, Any], **more: Any
-) -> Entry:
-    return Entry("library", name, group, family, feed, more.pop("size", 0), head=head, config=dict(config), **more)
-
-
 def entries() -> Iterator[Entry]:
     """Yield every model."""
-    for row in _DIFFUSED:
-        family: Family = "cnn" if "UNet" in row[1] or "Control" in row[1] else "transformer"
-        yield from of_library("diffusers", (row,), family, "volume", "mean")
-    yield from of_library("diffusers", _ENCODED, "cnn", "volume", "mean")
+    yield from of_diffusers((*_DIFFUSED, *_ENCODED))
     for group, names in _BRAINS.items():
         rows = tuple((group, name, _EEG, _BRAIN) for name in names.split())
         yield from of_library("braindecode.models", rows, "cnn", "given", "class")
     yield from of_library("braindecode.models", _SLEEPS, "cnn", "given", "class")
     yield from of_library("", _HEARD, "cnn", "volume", "mean")
-    graphs = tuple((group, f"Sequential:{group}", "graph", config) for group, config in _GRAPHS.items())
-    yield from of_library("torch_geometric.nn", graphs, "mlp", "given", "class")
+    yield from of_graphs(_GRAPHS)
     yield from of_library("torch_rechub.models", _WIDE, "mlp", "given", "mean")
     yield from of_library("", _SERIES, "mlp", "given", "mean")
     for family, target, row in _GIVEN:
@@ -1190,29 +1115,29 @@ def entries() -> Iterator[Entry]:
 
 def _seen() -> Iterator[Entry]:
     """Yield the models of pictures that a library makes by their names."""
-    for group, name, _ in _named(_CLIPS):
+    for group, name, _ in named(_CLIPS):
         side = 256 if group == "mobile_clip" else 224
         given = f"3x{side}x{side} 49408:{76 if group == 'coca' else 77}"
-        yield _made("open_clip.create_model", {"model_name": name}, group, name, given, "mean", "transformer")
-    for group, name, _ in _named(_LEARNED):
+        yield _given("open_clip.create_model", {"model_name": name}, group, name, given, "mean", "transformer")
+    for group, name, _ in named(_LEARNED):
         given = "3x160x64" if name == "hacnn" else "3x256x128"
         told = {"name": name, "num_classes": 751, "pretrained": False}
-        yield _made("torchreid.reid.models.build_model", told, group, name, given, "class")
-    for task, name, _ in _named(_YOLO):
+        yield _given("torchreid.reid.models.build_model", told, group, name, given, "class")
+    tasks = "ultralytics.nn.tasks"
+    for task, name, _ in named(_YOLO):
         told = {"cfg": f"{name}.yaml", "verbose": False}
-        yield _made(f"ultralytics.nn.tasks.{task}", told, "own_yolo", name, "3x640x640", "mean")
-    for group, name, _ in _named(_JUDGED):
+        yield _given(f"{tasks}.{task}", told, "own_yolo", name, "3x640x640", "mean")
+    for group, name, _ in named(_JUDGED):
         told = {"cfg": f"{name}.yaml", "verbose": False}
         task, side = ("RTDETRDetectionModel", 640) if group == "rt_detr" else ("ClassificationModel", 224)
-        yield _made(f"ultralytics.nn.tasks.{task}", told, group, name, f"3x{side}x{side}", "mean")
-    for group, name, side in _named(_PICTURES):
+        yield _given(f"{tasks}.{task}", told, group, name, f"3x{side}x{side}", "mean")
+    for group, name, side in named(_PICTURES):
         head = f"pretrainedmodels.models.{name}"
-        yield _entry(f"pretrainedmodels/{name}", group, "cnn", "image", head, {"pretrained": None}, size=side)
+        yield made(f"pretrainedmodels/{name}", group, head, {"pretrained": None}, size=side)
 
 
-def _made(
+def _given(
     head: str, told: Mapping[str, Any], group: str, name: str, given: str, target: str, family: Family = "cnn"
 ) -> Entry:
-    return _entry(
-        f"{head.split('.', maxsplit=1)[0]}/{name}", group, family, "given", head, told, given=given, target=target
-    )
+    full = f"{head.partition('.')[0]}/{name}"
+    return made(full, group, head, told, family=family, feed="given", given=given, target=target)

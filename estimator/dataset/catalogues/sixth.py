@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from estimator.dataset.catalogues.entries import Entry, Feed
+from estimator.dataset.catalogues.rows import GET, made, of_pytorchcv, of_segmenters
 from estimator.types import Family
 
 Built = Mapping[str, Mapping[str, Mapping[str, Any]]]
@@ -285,24 +286,18 @@ _RESTORED: Built = {  # of monai, pictures of 128 x 128 that come out again
         }
     },
 }
-_SEGMENTED: Built = {  # of segmentation_models_pytorch, pictures of 256 x 256; class:encoder
-    "manet": {
-        "MAnet:resnet34": {},
-        "MAnet:efficientnet-b0": {},
-        "MAnet:mobilenet_v2": {},
-    },
-    "pan": {"PAN:resnet34": {}, "PAN:resnet50": {}, "PAN:mobilenet_v2": {}},
+_SEGMENTED = {  # of segmentation_models_pytorch: class:encoder
+    "manet": "MAnet:resnet34 MAnet:efficientnet-b0 MAnet:mobilenet_v2",
+    "pan": "PAN:resnet34 PAN:resnet50 PAN:mobilenet_v2",
     # Of known families.
-    "unet": {
-        f"Unet:{encoder}": {} for encoder in ("resnet34", "resnet50", "efficientnet-b3", "mobilenet_v2", "vgg16_bn")
-    },
-    "unet_pp": {"UnetPlusPlus:resnet34": {}, "UnetPlusPlus:efficientnet-b0": {}},
-    "own_linknet": {"Linknet:resnet34": {}, "Linknet:densenet121": {}},
-    "own_fpn": {"FPN:resnet34": {}, "FPN:resnext50_32x4d": {}, "FPN:efficientnet-b1": {}},
-    "own_pspnet": {"PSPNet:resnet34": {}, "PSPNet:resnet50": {}},
-    "deeplab": {"DeepLabV3:resnet34": {}, "DeepLabV3Plus:resnet50": {}, "DeepLabV3Plus:efficientnet-b0": {}},
-    "upernet": {"UPerNet:resnet34": {}},
-    "segformer": {"Segformer:mit_b0": {}, "Segformer:resnet34": {}},
+    "unet": "Unet:resnet34 Unet:resnet50 Unet:efficientnet-b3 Unet:mobilenet_v2 Unet:vgg16_bn",
+    "unet_pp": "UnetPlusPlus:resnet34 UnetPlusPlus:efficientnet-b0",
+    "own_linknet": "Linknet:resnet34 Linknet:densenet121",
+    "own_fpn": "FPN:resnet34 FPN:resnext50_32x4d FPN:efficientnet-b1",
+    "own_pspnet": "PSPNet:resnet34 PSPNet:resnet50",
+    "deeplab": "DeepLabV3:resnet34 DeepLabV3Plus:resnet50 DeepLabV3Plus:efficientnet-b0",
+    "upernet": "UPerNet:resnet34",
+    "segformer": "Segformer:mit_b0 Segformer:resnet34",
 }
 
 
@@ -319,13 +314,13 @@ _LATENT: Mapping[str, Any] = {"num_tokens": 20000, "dim": 512, "max_seq_len": 10
 _LM: Mapping[str, Any] = {"num_tokens": 20000, "dim": 512, "depth": 8, "max_seq_len": 1024, "heads": 8}
 _WORDS: Built = {  # which read or continue 20,000 kinds of words; the first name is the library's
     "memory_transformer": {
-        "x_transformers.TransformerWrapper:memory": _wrapped(_layers("Decoder", 8), num_memory_tokens=20),
+        "x_transformers.TransformerWrapper:memory": _wrapped(_layers("Decoder", 8), num_memory_tokens=20)
     },
     "talking_heads": {
-        "x_transformers.TransformerWrapper:talking": _wrapped(_layers("Encoder", 8, attn_pre_talking_heads=True)),
+        "x_transformers.TransformerWrapper:talking": _wrapped(_layers("Encoder", 8, attn_pre_talking_heads=True))
     },
     "hyper_connections": {
-        "x_transformers.TransformerWrapper:streams": _wrapped(_layers("Decoder", 6, num_residual_streams=4)),
+        "x_transformers.TransformerWrapper:streams": _wrapped(_layers("Decoder", 6, num_residual_streams=4))
     },
     "performer": {
         "performer_pytorch.PerformerLM": {**_LM, "causal": False},
@@ -355,7 +350,7 @@ _WORDS: Built = {  # which read or continue 20,000 kinds of words; the first nam
         "x_transformers.TransformerWrapper:llama": _wrapped(
             _layers("Decoder", 10, rotary_pos_emb=True, ff_glu=True, ff_swish=True, use_rmsnorm=True, attn_kv_heads=2),
             use_abs_pos_emb=False,
-        ),
+        )
     },
     "reformer": {"reformer_pytorch.ReformerLM": {**_LM, "depth": 6, "causal": True}},
 }
@@ -414,14 +409,7 @@ _CLICKS: Built = {  # of deepctr_torch: 26 fields
 }
 _OTHERS: tuple[tuple[str, Family, str, str, str, Mapping[str, Any]], ...] = (
     ("hovernet", "cnn", "monai.networks.nets.HoVerNet", "3x256x256", "mean", {"out_classes": 5}),
-    (
-        "voxelmorph",
-        "cnn",
-        "monai.networks.nets.VoxelMorph",
-        "1x64x64x64 1x64x64x64",
-        "mean",
-        {},
-    ),
+    ("voxelmorph", "cnn", "monai.networks.nets.VoxelMorph", "1x64x64x64 1x64x64x64", "mean", {}),
     (
         "localnet",
         "cnn",
@@ -592,102 +580,41 @@ _OTHERS: tuple[tuple[str, Family, str, str, str, Mapping[str, Any]], ...] = (
 )
 
 
-_GET = "pytorchcv.model_provider.get_model"
-
-
-def _provided(groups: Mapping[str, str], *, sides: bool = False, **config: Any) -> Iterator[Entry]:
-    """Yield pytorchcv's models of pictures.
-
-    Args:
-        groups: names by family; a name may say its pictures' side.
-        sides: they are told their pictures' sides.
-        config: what they are told besides.
-    """
-    for group, names in groups.items():
-        for item in names.split():
-            name, _, number = item.partition(":")
-            side = int(number or 224)
-            told = {"name": name, **config, **({"in_size": (side, side)} if sides else {})}
-            yield _entry(f"pytorchcv/{name}", group, "cnn", "image", _GET, told, size=side)
-
-
 def _mapped(groups: Mapping[str, str], **config: Any) -> Iterator[Entry]:
     """Yield pytorchcv's models that give out numbers of any kind."""
-    for entry in _provided(groups, **config):
+    for entry in of_pytorchcv(groups, **config):
         yield replace(entry, feed="given", size=0, given=f"3x{entry.size}x{entry.size}", target="mean")
 
 
 def _built(
-    library: str,
-    groups: Built,
-    family: Family,
-    feed: Feed,
-    *,
-    given: str = "",
-    target: str = "",
-    size: int = 0,
-    longest: int = 0,
+    library: str, groups: Built, family: Family, feed: Feed, given: str = "", target: str = "", size: int = 0
 ) -> Iterator[Entry]:
     """Yield the models of a table of classes."""
     for group, models in groups.items():
         for key, config in models.items():
             path, _, variant = key.partition(":")
             head = f"{library}.{path}" if library else path
-            if head.startswith("segmentation_models_pytorch"):
-                config = {"encoder_name": variant, "encoder_weights": None, "classes": 8}  # noqa: PLW2901
-            name = head.replace("monai.networks.nets", "monai").replace(".", "/", 1) + (
-                f"-{variant}" if variant else ""
-            )
-            yield _entry(
-                name, group, family, feed, head, config, given=given, target=target, size=size, longest=longest
-            )
-
-
-def _entry(
-    name: str,
-    group: str,
-    family: Family,
-    feed: Feed,
-    head: str,
-    config: Mapping[str, Any],
-    *,
-    given: str = "",
-    target: str = "",
-    size: int = 0,
-    longest: int = 0,
-) -> Entry:
-    return Entry(
-        "library",
-        name,
-        group,
-        family,
-        feed,
-        size,
-        head=head,
-        config=dict(config),
-        longest=longest,
-        given=given,
-        target=target,
-    )
+            name = head.replace("monai.networks.nets", "monai").replace(".", "/", 1) + "-" * bool(variant) + variant
+            yield made(name, group, head, config, family=family, feed=feed, given=given, target=target, size=size)
 
 
 def entries() -> Iterator[Entry]:
     """Yield every model."""
-    yield from _provided(_PICTURES)
-    yield from _provided(_SCENES, sides=True)
+    yield from of_pytorchcv(_PICTURES)
+    yield from of_pytorchcv(_SCENES, sides=True)
     yield from _mapped(_HEAT, return_heatmap=True)
     yield from _mapped(_POINTS)
     yield from _built("vit_pytorch", _ATTENTIVE, "transformer", "image", size=224)
     monai = "monai.networks.nets"
-    yield from _built(monai, _VOLUMES, "cnn", "volume", given="1x64x64x64", target="pixels")
-    yield from _built(monai, _JUDGED, "cnn", "volume", given="1x64x64x64", target="class")
-    yield from _built(monai, _RESTORED, "cnn", "given", given="3x128x128", target="mean")
-    yield from _built("segmentation_models_pytorch", _SEGMENTED, "cnn", "image", size=256)
-    yield from _built("", _WORDS, "transformer", "words", given="20000:L", target="class", longest=512)
-    yield from _built("", _LATENTS, "transformer", "words", given="20000:L", target="own", longest=512)
-    yield from _built("torch_geometric.nn", _GRAPHS, "mlp", "given", given="graph", target="class")
-    yield from _built("deepctr_torch.models", _CLICKS, "mlp", "given", given="#10000:26", target="mean")
+    yield from _built(monai, _VOLUMES, "cnn", "volume", "1x64x64x64", "pixels")
+    yield from _built(monai, _JUDGED, "cnn", "volume", "1x64x64x64", "class")
+    yield from _built(monai, _RESTORED, "cnn", "given", "3x128x128", "mean")
+    yield from of_segmenters(_SEGMENTED)
+    yield from _built("", _WORDS, "transformer", "words", "20000:L", "class")
+    yield from _built("", _LATENTS, "transformer", "words", "20000:L", "own")
+    yield from _built("torch_geometric.nn", _GRAPHS, "mlp", "given", "graph", "class")
+    yield from _built("deepctr_torch.models", _CLICKS, "mlp", "given", "#10000:26", "mean")
     for group, family, head, given, target, config in _OTHERS:
-        library, last = head.split(".")[0], config["name"] if head == _GET else head.split(".")[-1]
+        library, last = head.split(".")[0], config["name"] if head == GET else head.split(".")[-1]
         feed: Feed = "volume" if given.count("x") > 2 else "given"
-        yield _entry(f"{library}/{last}", group, family, feed, head, config, given=given, target=target)
+        yield made(f"{library}/{last}", group, head, config, family=family, feed=feed, given=given, target=target)

@@ -205,14 +205,7 @@ _TEXT: Final[tuple[tuple[str, str, str, tuple[str, ...], _Draw, int], ...]] = (
     ("distilbert", "distilbert", "distilbert", (MLM, CLS, QA), _short_names, 512),
     ("electra", "electra", "electra", (CLS, TOK), lambda rng: {**_words(rng), "embedding_size": 128}, 512),
     ("albert", "albert", "albert", (MLM, CLS), lambda rng: {**_words(rng), "embedding_size": 128}, 512),
-    (
-        "deberta-v3",
-        "deberta-v2",
-        "deberta",
-        (CLS, TOK),
-        lambda rng: {**_words(rng), "relative_attention": True},
-        512,
-    ),
+    ("deberta-v3", "deberta-v2", "deberta", (CLS, TOK), lambda rng: {**_words(rng), "relative_attention": True}, 512),
     ("modernbert", "modernbert", "modernbert", (MLM, CLS), lambda rng: {**_reader(rng), "vocab_size": 50368}, 1024),
     (
         "esm2",

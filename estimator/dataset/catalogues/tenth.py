@@ -12,19 +12,27 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from estimator.dataset.catalogues import tenth_libraries
-from estimator.dataset.catalogues.entries import CLM, CLS, LATENT, MLM, S2S, TOK, Collection, Entry, decoder, halves
+from estimator.dataset.catalogues.entries import (
+    CLM,
+    CLS,
+    LATENT,
+    MLM,
+    NARROW,
+    S2S,
+    TOK,
+    Collection,
+    Entry,
+    decoder,
+    encoder,
+    halves,
+    t5,
+)
 from estimator.dataset.catalogues.rows import CHAT, PATCHES, WORDS, TransformersRow, of_transformers
 
 _LISTENING: Mapping[str, Any] = {**WORDS, "num_key_value_heads": 6, "head_dim": 64}
 _ROUTED: Mapping[str, Any] = {"moe_intermediate_size": 512, "n_routed_experts": 8, "num_experts_per_tok": 2}
 _CONTINUED = "input_ids@32000:L attention_mask@=1:L labels@32000:L"
-_HEARD: Mapping[str, Any] = {
-    "hidden_size": 384,
-    "num_hidden_layers": 6,
-    "num_attention_heads": 6,
-    "num_key_value_heads": 6,
-    "intermediate_size": 1536,
-}
+_HEARD: Mapping[str, Any] = encoder(384, 6, 6, num_key_value_heads=6)
 
 _READ: tuple[TransformersRow, ...] = (  # words alone
     (
@@ -34,13 +42,7 @@ _READ: tuple[TransformersRow, ...] = (  # words alone
         _CONTINUED,
         {**decoder(512, 1536, 6, 8, 8, 32000), **LATENT, **_ROUTED, "num_experts_per_tok": 2, "pad_token_id": 0},
     ),
-    (
-        "axk2",
-        "axk2",
-        "AXK2ForCausalLM",
-        _CONTINUED,
-        {**decoder(512, 1536, 6, 8, 8, 32000), **LATENT, **_ROUTED},
-    ),
+    ("axk2", "axk2", "AXK2ForCausalLM", _CONTINUED, {**decoder(512, 1536, 6, 8, 8, 32000), **LATENT, **_ROUTED}),
     (
         "hy_v4",
         "hy_v4",
@@ -146,14 +148,14 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures
         "idefics",
         "IdeficsForVisionText2Text",
         "input_ids@32000:L attention_mask@=1:L pixel_values@1x3x224x224 image_attention_mask@=1:Lx1 labels@32000:L",
-        {
-            "vocab_size": 32000,
-            "hidden_size": 512,
-            "intermediate_size": 1536,
-            "num_hidden_layers": 6,
-            "num_attention_heads": 8,
-            "cross_layer_interval": 2,
-            "vision_config": {
+        encoder(
+            512,
+            6,
+            8,
+            1536,
+            vocab_size=32000,
+            cross_layer_interval=2,
+            vision_config={
                 "embed_dim": 384,
                 "image_size": 224,
                 "intermediate_size": 1536,
@@ -161,28 +163,14 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures
                 "num_attention_heads": 6,
                 "patch_size": 16,
             },
-        },
+        ),
     ),
     (
         "fuyu",
         "fuyu",
         "FuyuForCausalLM",
         _CONTINUED,
-        {
-            "vocab_size": 32000,
-            "hidden_size": 512,
-            "intermediate_size": 2048,
-            "num_hidden_layers": 8,
-            "num_attention_heads": 8,
-            "text_config": {
-                "model_type": "persimmon",
-                "vocab_size": 32000,
-                "hidden_size": 512,
-                "intermediate_size": 2048,
-                "num_hidden_layers": 8,
-                "num_attention_heads": 8,
-            },
-        },
+        encoder(512, 8, 8, vocab_size=32000, text_config=encoder(512, 8, 8, model_type="persimmon", vocab_size=32000)),
     ),
     (
         "kosmos_2_5",
@@ -190,13 +178,7 @@ _PAIRED: tuple[TransformersRow, ...] = (  # words with pictures
         "Kosmos2_5ForConditionalGeneration",
         "input_ids@30000:L attention_mask@=1:L labels@30000:L",
         {
-            "text_config": {
-                "vocab_size": 32000,
-                "embed_dim": 512,
-                "layers": 6,
-                "ffn_dim": 2048,
-                "attention_heads": 8,
-            },
+            "text_config": {"vocab_size": 32000, "embed_dim": 512, "layers": 6, "ffn_dim": 2048, "attention_heads": 8},
             "vision_config": {"hidden_size": 384, "num_hidden_layers": 4, "num_attention_heads": 6},
         },
     ),
@@ -276,22 +258,14 @@ _SOUNDS: tuple[TransformersRow, ...] = (
         "canary",
         "CanaryForConditionalGeneration",
         "input_features@512x80 attention_mask@=1:512 labels@16000:L",
-        {
-            "encoder_config": {**_HEARD, "num_mel_bins": 80},
-            "decoder_config": {**_LISTENING, "num_hidden_layers": 4},
-        },
+        {"encoder_config": {**_HEARD, "num_mel_bins": 80}, "decoder_config": {**_LISTENING, "num_hidden_layers": 4}},
     ),
     (
         "cohere_asr",
         "cohere_asr",
         "CohereAsrForConditionalGeneration",
         "input_features@512x80 attention_mask@=1:512 labels@16000:L",
-        {
-            **_HEARD,
-            "head_dim": 64,
-            "encoder_config": {**_HEARD, "num_mel_bins": 80},
-            "decoder_start_token_id": 4,
-        },
+        {**_HEARD, "head_dim": 64, "encoder_config": {**_HEARD, "num_mel_bins": 80}, "decoder_start_token_id": 4},
     ),
     # Of known families.
     (
@@ -301,27 +275,10 @@ _SOUNDS: tuple[TransformersRow, ...] = (
         "1x16000",
         {"num_filters": 16, "num_residual_layers": 2, "hidden_size": 64, "codebook_dim": 64},
     ),
-    (
-        "dac",
-        "dac",
-        "DacModel:small",
-        "1x16384",
-        {"encoder_hidden_size": 32, "decoder_hidden_size": 768},
-    ),
-    (
-        "univnet",
-        "univnet",
-        "UnivNetModel:wide",
-        "64x100",
-        {"model_hidden_channels": 64},
-    ),
+    ("dac", "dac", "DacModel:small", "1x16384", {"encoder_hidden_size": 32, "decoder_hidden_size": 768}),
+    ("univnet", "univnet", "UnivNetModel:wide", "64x100", {"model_hidden_channels": 64}),
 )
-_MINI: Mapping[str, Any] = {
-    "hidden_size": 512,
-    "num_hidden_layers": 8,
-    "num_attention_heads": 8,
-    "intermediate_size": 2048,
-}
+_MINI: Mapping[str, Any] = encoder(512, 8, 8)
 _SIZES = Collection(  # of known families, in sizes that were not measured
     vision=(
         (
@@ -349,7 +306,6 @@ _SIZES = Collection(  # of known families, in sizes that were not measured
             },
         ),
     ),
-    plain={},
     text=(
         ("bert-compact", "bert", "bert", (MLM,), {**_MINI}, 512),
         ("electra-compact", "electra", "electra", (TOK,), {**_MINI}, 512),
@@ -359,19 +315,11 @@ _SIZES = Collection(  # of known families, in sizes that were not measured
         ("llama-compact", "llama", "llama", (CLM,), decoder(640, 1792, 10, 10, 2, 32000), 1024),
         ("qwen2-compact", "qwen2", "qwen2", (CLM,), decoder(768, 2304, 8, 12, 2, 64000), 1024),
         ("mistral-compact", "mistral", "mistral", (CLM,), decoder(512, 1536, 8, 8, 2, 32000), 1024),
-        ("t5-compact", "t5", "t5", (S2S,), {"d_model": 384, "d_ff": 1536, "num_layers": 6, "num_heads": 6}, 512),
+        ("t5-compact", "t5", "t5", (S2S,), t5(384, 1536, 6, 6), 512),
         ("bart-compact", "bart", "bart", (S2S,), halves(512, 2048, 4, 8), 512),
     ),
     pictures=(
-        (
-            "hf-vit-compact",
-            "vit",
-            "vit",
-            "transformer",
-            "",
-            "image",
-            {"hidden_size": 384, "num_attention_heads": 6, "intermediate_size": 1536},
-        ),
+        ("hf-vit-compact", "vit", "vit", "transformer", "", "image", {**NARROW}),
         (
             "hf-swin-compact",
             "swin",

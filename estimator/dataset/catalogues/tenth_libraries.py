@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from estimator.dataset.catalogues.entries import Entry
-from estimator.dataset.catalogues.rows import WIDTHS, LibraryRow, convolved, of_library
-from estimator.types import Family
+from estimator.dataset.catalogues.rows import WIDTHS, LibraryRow, convolved, of_diffusers, of_graphs, of_library
 
 _S = "spandrel.architectures"
 _SHARP = "3x64x64"
@@ -169,13 +168,7 @@ _DIFFUSED: tuple[LibraryRow, ...] = (  # of diffusers
         "joy_image",
         "JoyImageEditTransformer3DModel",
         f"16x3x32x32 {_STEP} {_TEXT}",
-        {
-            "hidden_size": 512,
-            "num_attention_heads": 8,
-            "text_dim": 512,
-            "num_layers": 6,
-            "rope_dim_list": [16, 24, 24],
-        },
+        {"hidden_size": 512, "num_attention_heads": 8, "text_dim": 512, "num_layers": 6, "rope_dim_list": [16, 24, 24]},
     ),
     (
         "magvit_vae",
@@ -274,31 +267,16 @@ _SERIES: tuple[LibraryRow, ...] = (  # windows of a series
             ]
         },
     ),
-    (
-        "gru_d",
-        f"{_P}.grud.BackboneGRUD",
-        "96x32 #1:96x32 96x32 !32 96x32",
-        {**_STEPS, "rnn_hidden_size": 256},
-    ),
+    ("gru_d", f"{_P}.grud.BackboneGRUD", "96x32 #1:96x32 96x32 !32 96x32", {**_STEPS, "rnn_hidden_size": 256}),
     (
         "pyraformer",
         f"{_P}.pyraformer.PyraformerEncoder",
         "96x128",
         {**_SELF, "n_steps": 96, "attn_dropout": 0.1, "window_size": [2, 2], "inner_size": 3},
     ),
-    (
-        "seft",
-        f"{_P}.seft.BackboneSeFT",
-        "96x32 =1:96x32",
-        {**_STEPS, **_SELF, "n_classes": 10, "n_heads": 4},
-    ),
+    ("seft", f"{_P}.seft.BackboneSeFT", "96x32 =1:96x32", {**_STEPS, **_SELF, "n_classes": 10, "n_heads": 4}),
     ("tefn", f"{_P}.tefn.BackboneTEFN", "120x32", {**_STEPS, "n_pred_steps": 24, "n_fod": 2}),
-    (
-        "tkan",
-        f"{_P}.tkan.BackboneTKAN",
-        "24x32",
-        {"input_size": 32, "hidden_size": 64},
-    ),
+    ("tkan", f"{_P}.tkan.BackboneTKAN", "24x32", {"input_size": 32, "hidden_size": 64}),
     (
         "ts2vec",
         f"{_P}.ts2vec.TS2VecEncoder",
@@ -542,16 +520,13 @@ _EEG: Mapping[str, str] = {  # of braindecode: signals of 22 channels
 def entries() -> Iterator[Entry]:
     """Yield every model."""
     yield from of_library("", _RESTORED, "cnn", "volume", "mean")
-    for row in _DIFFUSED:
-        family: Family = "transformer" if "Transformer" in row[1] or "DiT" in row[1] else "cnn"
-        yield from of_library("diffusers", (row,), family, "volume", "mean")
+    yield from of_diffusers(_DIFFUSED)
     yield from of_library("", _SERIES, "mlp", "given", "mean")
     yield from of_library("", _ATTENDED, "transformer", "words", "mean")
     yield from of_library("", _LOOKED, "cnn", "volume", "mean")
     yield from of_library("", _MOVED, "cnn", "volume", "mean")
     yield from of_library("", _TAUGHT, "mlp", "given", "mean")
-    graphs = tuple((group, f"Sequential:{group}", "graph", config) for group, config in _GRAPHS.items())
-    yield from of_library("torch_geometric.nn", graphs, "mlp", "given", "class")
+    yield from of_graphs(_GRAPHS)
     signals: Mapping[str, Any] = {"n_chans": 22, "n_outputs": 4, "n_times": 1000, "sfreq": 250}
     heard = tuple((group, f"models.{name}", "22x1000", signals) for group, name in _EEG.items())
     yield from of_library("braindecode", heard, "cnn", "given", "class")

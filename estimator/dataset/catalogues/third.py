@@ -13,6 +13,7 @@ from estimator.dataset.catalogues.entries import (
     CLS,
     LATENT,
     MLM,
+    NARROW,
     QA,
     ROUTED,
     S2S,
@@ -20,18 +21,16 @@ from estimator.dataset.catalogues.entries import (
     TOK,
     Audio,
     Collection,
-    Entry,
-    Feed,
+    Other,
     Picture,
     Text,
     decoder,
+    encoder,
     halves,
 )
 from estimator.types import Family
 
-_CNN = {
-    "hardcorenas": "hardcorenas_b hardcorenas_f",
-}
+_CNN = {"hardcorenas": "hardcorenas_b hardcorenas_f"}
 # More models of families that the first two collections have.
 _MORE_CNN = {
     "vgg": "vgg13 vgg16_bn",
@@ -278,14 +277,7 @@ _TEXT: tuple[Text, ...] = (
     ),
     ("qwen35-small", "qwen3_5_text", "qwen3_5", (CLM,), decoder(768, 2304, 8, 12, 4, 100000, head_dim=64), 512),
     ("recurrent-gemma-small", "recurrent_gemma", "recurrent_gemma", (CLM,), decoder(768, 4608, 9, 12, 1, 64000), 256),
-    (
-        "reformer-small",
-        "reformer",
-        "reformer",
-        (CLS,),
-        {"vocab_size": 32000, "axial_pos_embds": False},
-        512,
-    ),
+    ("reformer-small", "reformer", "reformer", (CLS,), {"vocab_size": 32000, "axial_pos_embds": False}, 512),
     ("roc-bert-base", "roc_bert", "roc_bert", (CLS, MLM), {}, 512),
     ("seed-oss-small", "seed_oss", "seed_oss", (CLM,), decoder(1024, 3584, 14, 16, 4, 96000, head_dim=64), 1024),
     ("smollm3-small", "smollm3", "smollm3", (CLM, CLS), decoder(1024, 4096, 14, 16, 4, 96000, pad_token_id=0), 1024),
@@ -300,14 +292,7 @@ _TEXT: tuple[Text, ...] = (
     ("splinter-base", "splinter", "splinter", (QA,), {}, 512),
     ("tapas-base", "tapas", "tapas", (CLS,), {}, 512),
     ("vaultgemma-small", "vaultgemma", "vaultgemma", (CLM,), decoder(768, 3072, 12, 8, 4, 128000, head_dim=128), 1024),
-    (
-        "xlm-r-xl-small",
-        "xlm-roberta-xl",
-        "xlm_roberta_xl",
-        (MLM, CLS),
-        {"hidden_size": 1024, "num_hidden_layers": 10, "num_attention_heads": 16, "intermediate_size": 4096},
-        512,
-    ),
+    ("xlm-r-xl-small", "xlm-roberta-xl", "xlm_roberta_xl", (MLM, CLS), encoder(1024, 10, 16), 512),
     ("xmod-base", "xmod", "xmod", (CLS,), {"languages": ["en_XX"], "default_language": "en_XX"}, 512),
     ("esmc-small", "esmc", "esmc", (MLM,), decoder(960, 2560, 12, 15, 15, 64), 1024),
     ("layoutlmv3-base", "layoutlmv3", "layoutlmv3", (CLS,), {"visual_embed": False}, 512),
@@ -409,15 +394,7 @@ _PICTURES: tuple[Picture, ...] = (
     ("hf-regnet-y", "regnet", "regnet", "cnn", "", "image", {}),
     ("hf-swiftformer-xs", "swiftformer", "swiftformer", "cnn", "", "image", {}),
     ("hf-swinv2-tiny", "swinv2", "swin", "transformer", "", "image", {}),
-    (
-        "hf-vit-msn-small",
-        "vit_msn",
-        "vit",
-        "transformer",
-        "",
-        "image",
-        {"hidden_size": 384, "num_attention_heads": 6, "intermediate_size": 1536},
-    ),
+    ("hf-vit-msn-small", "vit_msn", "vit", "transformer", "", "image", {**NARROW}),
     ("hf-donut-swin", "donut-swin", "swin", "transformer", "", "image", {}),
     (
         "hf-segformer-b0-seg",
@@ -472,16 +449,40 @@ _PICTURES: tuple[Picture, ...] = (
     ("clipseg-pair", "clipseg", "clipseg", "transformer", "AutoModel", "clip", {}),
 )
 _AUDIO: tuple[Audio, ...] = (("unispeech-sat-base", "unispeech-sat", "unispeech", {}),)
-_HEARD: tuple[tuple[str, str, Feed, str, dict[str, Any]], ...] = (
+_HEARD: tuple[Other, ...] = (
     (
         "wav2vec2-bert-base",
+        "wav2vec2-bert",
         "wav2vec2_bert",
+        "transformer",
         "features",
         "AutoModelForAudioClassification",
         {**BASE, "intermediate_size": 3072},
+        0,
+        5,
     ),
-    ("moonshine-tiny", "moonshine", "listen", "AutoModelForSpeechSeq2Seq", {"pad_token_id": 2}),
-    ("speecht5-base", "speecht5", "listen", "AutoModelForSpeechSeq2Seq", halves(768, 3072, 6, 12)),
+    (
+        "moonshine-tiny",
+        "moonshine",
+        "moonshine",
+        "transformer",
+        "listen",
+        "AutoModelForSpeechSeq2Seq",
+        {"pad_token_id": 2},
+        0,
+        5,
+    ),
+    (
+        "speecht5-base",
+        "speecht5",
+        "speecht5",
+        "transformer",
+        "listen",
+        "AutoModelForSpeechSeq2Seq",
+        halves(768, 3072, 6, 12),
+        0,
+        5,
+    ),
 )
 _TIMED: dict[str, Any] = {
     "d_model": 256,
@@ -497,7 +498,7 @@ _FORECASTS = {
     "time_series_transformer": "TimeSeriesTransformerForPrediction",
 }
 
-COLLECTION = Collection(
+entries = Collection(
     vision=(
         ("timm", "cnn", "image", _CNN),
         ("timm", "cnn", "image", _MORE_CNN),
@@ -508,13 +509,7 @@ COLLECTION = Collection(
     pictures=_PICTURES,
     audio=_AUDIO,
     others=(
-        *(
-            Entry("transformers", n, group, "transformer", feed, 0, False, n.rpartition("-")[0], head, config, 5)
-            for n, group, feed, head, config in _HEARD
-        ),
-        *(
-            Entry("transformers", kind, kind, "transformer", "timed_series", 0, False, kind, head, _TIMED, 96)
-            for kind, head in _FORECASTS.items()
-        ),
+        *_HEARD,
+        *((kind, kind, kind, "transformer", "timed_series", head, _TIMED, 0, 96) for kind, head in _FORECASTS.items()),
     ),
-)
+).entries

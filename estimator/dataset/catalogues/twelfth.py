@@ -14,7 +14,6 @@ from typing import Any
 
 from estimator.dataset.catalogues import twelfth_libraries
 from estimator.dataset.catalogues.entries import (
-    BASE,
     CLM,
     CLS,
     MLM,
@@ -25,9 +24,12 @@ from estimator.dataset.catalogues.entries import (
     Entry,
     Text,
     decoder,
+    encoder,
     halves,
+    t5,
+    whisper,
 )
-from estimator.dataset.catalogues.rows import CHAT, WORDS, TransformersRow, of_transformers
+from estimator.dataset.catalogues.rows import CHAT, WORDS, TransformersRow, made, of_transformers
 from estimator.types import Family
 
 _Sized = tuple[str, str, int, Mapping[str, Any]]
@@ -157,18 +159,6 @@ _VISION: tuple[_Sized, ...] = (  # of torchvision
 )
 
 
-def _words(width: int, layers: int, heads: int, hidden: int = 0, **more: Any) -> dict[str, Any]:
-    """Configuration of an encoder as transformers' configurations of BERT and its kin name it."""
-    return {
-        **BASE,
-        "hidden_size": width,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "intermediate_size": hidden or 4 * width,
-        **more,
-    }
-
-
 _ROBERTA: Mapping[str, Any] = {
     "vocab_size": 50265,
     "max_position_embeddings": 514,
@@ -176,18 +166,18 @@ _ROBERTA: Mapping[str, Any] = {
     "pad_token_id": 1,
 }
 _READ: tuple[Text, ...] = (
-    ("bert-l4-h256", "bert", "bert", (MLM, CLS), _words(256, 4, 4), 512),
-    ("bert-l6-h512", "bert", "bert", (CLS, TOK), _words(512, 6, 8), 512),
-    ("bert-l2-h768", "bert", "bert", (CLS,), _words(768, 2, 12), 512),
-    ("bert-l10-h768", "bert", "bert", (MLM,), _words(768, 10, 12), 512),
-    ("bert-l12-h512", "bert", "bert", (QA,), _words(512, 12, 8), 512),
-    ("bert-l6-h1024", "bert", "bert", (CLS,), _words(1024, 6, 16), 512),
-    ("labse", "bert", "bert", (CLS,), {**_words(768, 12, 12), "vocab_size": 501153}, 512),
-    ("multilingual-minilm-l12", "bert", "bert", (CLS, TOK), {**_words(384, 12, 12, 1536), "vocab_size": 250037}, 512),
-    ("scibert-like", "bert", "bert", (TOK,), {**_words(640, 9, 10), "vocab_size": 31090}, 512),
-    ("roberta-mid", "roberta", "bert", (MLM, CLS), {**_words(512, 8, 8), **_ROBERTA}, 512),
-    ("bertweet-like", "roberta", "bert", (CLS,), {**_words(768, 12, 12), **_ROBERTA, "vocab_size": 64001}, 128),
-    ("xlm-roberta-slim", "xlm-roberta", "bert", (TOK,), {**_words(384, 6, 6), **_ROBERTA, "vocab_size": 250002}, 512),
+    ("bert-l4-h256", "bert", "bert", (MLM, CLS), encoder(256, 4, 4), 512),
+    ("bert-l6-h512", "bert", "bert", (CLS, TOK), encoder(512, 6, 8), 512),
+    ("bert-l2-h768", "bert", "bert", (CLS,), encoder(768, 2, 12), 512),
+    ("bert-l10-h768", "bert", "bert", (MLM,), encoder(768, 10, 12), 512),
+    ("bert-l12-h512", "bert", "bert", (QA,), encoder(512, 12, 8), 512),
+    ("bert-l6-h1024", "bert", "bert", (CLS,), encoder(1024, 6, 16), 512),
+    ("labse", "bert", "bert", (CLS,), {**encoder(768, 12, 12), "vocab_size": 501153}, 512),
+    ("multilingual-minilm-l12", "bert", "bert", (CLS, TOK), {**encoder(384, 12, 12, 1536), "vocab_size": 250037}, 512),
+    ("scibert-like", "bert", "bert", (TOK,), {**encoder(640, 9, 10), "vocab_size": 31090}, 512),
+    ("roberta-mid", "roberta", "bert", (MLM, CLS), {**encoder(512, 8, 8), **_ROBERTA}, 512),
+    ("bertweet-like", "roberta", "bert", (CLS,), {**encoder(768, 12, 12), **_ROBERTA, "vocab_size": 64001}, 128),
+    ("xlm-roberta-slim", "xlm-roberta", "bert", (TOK,), {**encoder(384, 6, 6), **_ROBERTA, "vocab_size": 250002}, 512),
     (
         "distilbert-mid",
         "distilbert",
@@ -197,19 +187,19 @@ _READ: tuple[Text, ...] = (
         512,
     ),
     ("distilbert-deep", "distilbert", "distilbert", (QA,), {"n_layers": 9}, 512),
-    ("albert-mid", "albert", "albert", (CLS,), {**_words(512, 8, 8), "embedding_size": 128}, 512),
-    ("electra-mid", "electra", "electra", (CLS, TOK), {**_words(512, 12, 8), "embedding_size": 256}, 512),
+    ("albert-mid", "albert", "albert", (CLS,), {**encoder(512, 8, 8), "embedding_size": 128}, 512),
+    ("electra-mid", "electra", "electra", (CLS, TOK), {**encoder(512, 12, 8), "embedding_size": 256}, 512),
     (
         "deberta-v3-slim",
         "deberta-v2",
         "deberta",
         (CLS,),
-        {**_words(512, 6, 8), "relative_attention": True, "vocab_size": 64000},
+        {**encoder(512, 6, 8), "relative_attention": True, "vocab_size": 64000},
         512,
     ),
-    ("mpnet-mid", "mpnet", "mpnet", (CLS,), _words(512, 6, 8), 512),
-    ("roformer-small", "roformer", "roformer", (CLS,), _words(384, 6, 6), 512),
-    ("roformer-mid", "roformer", "roformer", (MLM,), _words(512, 8, 8), 512),
+    ("mpnet-mid", "mpnet", "mpnet", (CLS,), encoder(512, 6, 8), 512),
+    ("roformer-small", "roformer", "roformer", (CLS,), encoder(384, 6, 6), 512),
+    ("roformer-mid", "roformer", "roformer", (MLM,), encoder(512, 8, 8), 512),
     (
         "fnet-small",
         "fnet",
@@ -218,15 +208,15 @@ _READ: tuple[Text, ...] = (
         {"hidden_size": 512, "num_hidden_layers": 6, "intermediate_size": 2048},
         512,
     ),
-    ("convbert-small", "convbert", "convbert", (CLS,), _words(256, 12, 4, 1024, embedding_size=128), 512),
-    ("modernbert-mid", "modernbert", "modernbert", (CLS,), _words(512, 12, 8, 768), 1024),
-    ("layoutlm-mid", "layoutlm", "layoutlm", (TOK,), _words(512, 8, 8), 512),
+    ("convbert-small", "convbert", "convbert", (CLS,), encoder(256, 12, 4, 1024, embedding_size=128), 512),
+    ("modernbert-mid", "modernbert", "modernbert", (CLS,), encoder(512, 12, 8, 768), 1024),
+    ("layoutlm-mid", "layoutlm", "layoutlm", (TOK,), encoder(512, 8, 8), 512),
     (
         "esm2-12m",
         "esm",
         "esm",
         (MLM,),
-        _words(
+        encoder(
             384,
             8,
             12,
@@ -238,7 +228,7 @@ _READ: tuple[Text, ...] = (
         ),
         1024,
     ),
-    ("nomic-bert-mid", "nomic_bert", "nomic_bert", (CLS,), _words(512, 8, 8), 512),
+    ("nomic-bert-mid", "nomic_bert", "nomic_bert", (CLS,), encoder(512, 8, 8), 512),
 )
 _CONTINUED: tuple[Text, ...] = (
     ("gpt2-l4", "gpt2", "gpt2", (CLM, CLS), {"n_embd": 384, "n_layer": 4, "n_head": 6}, 1024),
@@ -251,8 +241,8 @@ _CONTINUED: tuple[Text, ...] = (
         {"hidden_size": 640, "num_layers": 8, "num_heads": 10, "attention_types": [[["global", "local"], 4]]},
         1024,
     ),
-    ("pythia-100m", "gpt_neox", "gpt_neox", (CLM,), _words(640, 8, 10), 1024),
-    ("pythia-250m", "gpt_neox", "gpt_neox", (CLM,), _words(896, 16, 14), 1024),
+    ("pythia-100m", "gpt_neox", "gpt_neox", (CLM,), encoder(640, 8, 10), 1024),
+    ("pythia-250m", "gpt_neox", "gpt_neox", (CLM,), encoder(896, 16, 14), 1024),
     (
         "opt-60m",
         "opt",
@@ -300,9 +290,9 @@ _CONTINUED: tuple[Text, ...] = (
     ("starcoder2-mid", "starcoder2", "starcoder2", (CLM,), decoder(640, 2560, 10, 10, 2, 49152), 1024),
 )
 _REWRITTEN: tuple[Text, ...] = (
-    ("t5-l8", "t5", "t5", (S2S,), {"d_model": 512, "d_ff": 2048, "num_layers": 8, "num_heads": 8}, 512),
-    ("t5-efficient-mini", "t5", "t5", (S2S,), {"d_model": 384, "d_ff": 1536, "num_layers": 4, "num_heads": 8}, 512),
-    ("t5-efficient-tiny", "t5", "t5", (S2S,), {"d_model": 256, "d_ff": 1024, "num_layers": 4, "num_heads": 4}, 512),
+    ("t5-l8", "t5", "t5", (S2S,), t5(512, 2048, 8, 8), 512),
+    ("t5-efficient-mini", "t5", "t5", (S2S,), t5(384, 1536, 4, 8), 512),
+    ("t5-efficient-tiny", "t5", "t5", (S2S,), t5(256, 1024, 4, 4), 512),
     ("bart-l4", "bart", "bart", (S2S,), halves(640, 2560, 4, 10), 1024),
     ("distilbart-12-3", "bart", "bart", (S2S,), {**halves(1024, 4096, 12, 16), "decoder_layers": 3}, 1024),
     (
@@ -318,11 +308,10 @@ _REWRITTEN: tuple[Text, ...] = (
 )
 _SIZED = Collection(
     vision=(),
-    plain={},
     text=(*_READ, *_CONTINUED, *_REWRITTEN),
     pictures=(
-        ("hf-vit-l8", "vit", "vit", "transformer", "", "image", _words(512, 8, 8)),
-        ("hf-deit-l6", "deit", "vit", "transformer", "DeiTForImageClassification", "image", _words(384, 6, 6)),
+        ("hf-vit-l8", "vit", "vit", "transformer", "", "image", encoder(512, 8, 8)),
+        ("hf-deit-l6", "deit", "vit", "transformer", "DeiTForImageClassification", "image", encoder(384, 6, 6)),
         (
             "hf-dinov2-l8",
             "dinov2",
@@ -332,7 +321,7 @@ _SIZED = Collection(
             "image",
             {"hidden_size": 512, "num_hidden_layers": 8, "num_attention_heads": 8, "image_size": 224},
         ),
-        ("hf-beit-l8", "beit", "beit", "transformer", "", "image", _words(512, 8, 8)),
+        ("hf-beit-l8", "beit", "beit", "transformer", "", "image", encoder(512, 8, 8)),
         ("hf-swin-mid", "swin", "swin", "transformer", "", "image", {"embed_dim": 72, "depths": [2, 2, 8, 2]}),
         (
             "hf-swinv2-mid",
@@ -426,7 +415,7 @@ _SIZED = Collection(
             "ViTMAEForPreTraining",
             "masked_image",
             {
-                **_words(384, 12, 6),
+                **encoder(384, 12, 6),
                 "decoder_hidden_size": 256,
                 "decoder_num_hidden_layers": 4,
                 "decoder_num_attention_heads": 8,
@@ -440,7 +429,7 @@ _SIZED = Collection(
             "transformer",
             "AutoModel",
             "clip",
-            {"vision_config": _words(512, 8, 8), "text_config": _words(384, 8, 6)},
+            {"vision_config": encoder(512, 8, 8), "text_config": encoder(384, 8, 6)},
         ),
         (
             "siglip-mid",
@@ -449,35 +438,17 @@ _SIZED = Collection(
             "transformer",
             "AutoModel",
             "clip",
-            {"vision_config": _words(512, 8, 8), "text_config": _words(512, 8, 8)},
+            {"vision_config": encoder(512, 8, 8), "text_config": encoder(512, 8, 8)},
         ),
     ),
     audio=(
-        ("wav2vec2-l6", "wav2vec2", "wav2vec2", _words(512, 6, 8)),
-        ("hubert-l8", "hubert", "wav2vec2", _words(640, 8, 10)),
-        ("wavlm-l6", "wavlm", "wavlm", _words(512, 6, 8)),
-        ("unispeech-l6", "unispeech", "unispeech", _words(512, 6, 8)),
-        (
-            "sew-small",
-            "sew",
-            "sew",
-            {"hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 6, "intermediate_size": 1536},
-        ),
+        ("wav2vec2-l6", "wav2vec2", "wav2vec2", encoder(512, 6, 8)),
+        ("hubert-l8", "hubert", "wav2vec2", encoder(640, 8, 10)),
+        ("wavlm-l6", "wavlm", "wavlm", encoder(512, 6, 8)),
+        ("unispeech-l6", "unispeech", "unispeech", encoder(512, 6, 8)),
+        ("sew-small", "sew", "sew", encoder(384, 12, 6)),
     ),
-    others=(
-        Entry(
-            "transformers",
-            "whisper-l5",
-            "whisper",
-            "transformer",
-            "speech_seq2seq",
-            0,
-            model_type="whisper",
-            head="AutoModelForSpeechSeq2Seq",
-            config=halves(448, 1792, 5, 7),
-            longest=128,
-        ),
-    ),
+    others=(whisper("whisper-l5", halves(448, 1792, 5, 7)),),
 )
 
 _GIVEN = "input_ids@32000:L attention_mask@=1:L labels@32000:L"
@@ -526,10 +497,9 @@ def entries() -> Iterator[Entry]:
     yield from _sized(_ATTENDED, "transformer")
     for group, key, side, config in _VISION:
         path, _, variant = key.partition(":")
-        attentive = group in ("vit", "swin")
+        family: Family = "transformer" if group in ("vit", "swin") else "cnn"
         name = f"torchvision/{path.rpartition('.')[2]}-{variant}"
-        family: Family = "transformer" if attentive else "cnn"
-        yield Entry("library", name, group, family, "image", side, head=f"{_TV}.{path}", config=dict(config))
+        yield made(name, group, f"{_TV}.{path}", config, family=family, size=side)
     yield from _SIZED.entries()
     yield from twelfth_libraries.entries()
 
@@ -540,7 +510,5 @@ def _sized(rows: tuple[_Sized, ...], family: Family) -> Iterator[Entry]:
         sizes = "-".join(
             str(n) for value in changes.values() for n in (value if isinstance(value, list | tuple) else [value])
         )
-        config = {"model_name": name, **changes}
-        yield Entry(
-            "library", f"timm/{name}-{sizes}", group, family, "image", side, head="timm.create_model", config=config
-        )
+        told = {"model_name": name, **changes}
+        yield made(f"timm/{name}-{sizes}", group, "timm.create_model", told, family=family, size=side)

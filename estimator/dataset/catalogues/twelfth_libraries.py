@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from estimator.dataset.catalogues.entries import Entry
-from estimator.dataset.catalogues.rows import LibraryRow, convolved, of_library
-from estimator.types import Family
+from estimator.dataset.catalogues.rows import LibraryRow, convolved, of_diffusers, of_graphs, of_library
 
 _V = "vit_pytorch"
 _SMALL: Mapping[str, Any] = {
@@ -267,9 +266,6 @@ def entries() -> Iterator[Entry]:
     yield from of_library("", _FORECAST, "mlp", "given", "mean")
     yield from of_library("", _RATED, "mlp", "given", "mean")
     yield from of_library("", _HEARD, "transformer", "words", "mean")
-    for row in _DIFFUSED:
-        family: Family = "transformer" if "Transformer" in row[1] or "DiT" in row[1] else "cnn"
-        yield from of_library("diffusers", (row,), family, "volume", "mean")
+    yield from of_diffusers(_DIFFUSED)
     yield from of_library("", _MOLECULES, "transformer", "given", "mean")
-    graphs = tuple((group, f"Sequential:{group}", "graph", config) for group, config in _GRAPHS.items())
-    yield from of_library("torch_geometric.nn", graphs, "mlp", "given", "class")
+    yield from of_graphs(_GRAPHS)

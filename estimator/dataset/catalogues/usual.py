@@ -195,11 +195,7 @@ FIRST: Final = Usual(
     ("fp32", "amp"),
 )
 """Those that most jobs train."""
-SECOND: Final = Usual(
-    _places(_MORE),
-    (("fp32", ("adam", "sgd_momentum")), ("amp", ("adamw",))),
-    ("fp32",),
-)
+SECOND: Final = Usual(_places(_MORE), (("fp32", ("adam", "sgd_momentum")), ("amp", ("adamw",))), ("fp32",))
 """The next, in fewer ways."""
 ELSEWHERE: Final = replace(
     FIRST,

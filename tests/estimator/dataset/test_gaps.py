@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import get_args
 
-from estimator.dataset.catalogues.catalogue import entries, generate_real
+from estimator.dataset.catalogues.draws import generate_real
+from estimator.dataset.catalogues.first import entries
 from estimator.dataset.catalogues.gaps import few, fill
 from estimator.dataset.specs import PRECISIONS, Spec
 from estimator.types import Kind

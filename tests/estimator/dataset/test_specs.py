@@ -19,7 +19,9 @@ from estimator.dataset.catalogues import (
     third,
     twelfth,
 )
-from estimator.dataset.catalogues.catalogue import entries, entry_of, generate_real
+from estimator.dataset.catalogues.catalogue import entry_of
+from estimator.dataset.catalogues.draws import generate_real
+from estimator.dataset.catalogues.first import entries
 from estimator.dataset.catalogues.fresh import (
     ELEVENTH,
     FIFTH,
@@ -110,7 +112,7 @@ def test_a_group_is_in_one_split_and_splits_have_their_sizes() -> None:
 
 
 def test_json_keeps_a_configuration() -> None:
-    for spec in list(generate_real(1, 0))[::40]:
+    for spec in list(generate_real(1, 0, entries()))[::40]:
         assert spec_from_json(json.loads(json.dumps(spec.to_json()))) == spec
 
 
@@ -125,7 +127,7 @@ def test_a_wrong_configuration_is_refused(change: dict[str, object], message: st
 
 
 def test_real_models_cover_libraries_and_heads_and_share_families() -> None:
-    found = entries()
+    found = list(entries())
     assert len({(e.source, e.name, e.attention) for e in found}) == len(found)
     assert {e.source for e in found} == {"torchvision", "timm", "transformers"}
     groups = {e.name: e.group for e in found}
@@ -138,7 +140,7 @@ def test_real_models_cover_libraries_and_heads_and_share_families() -> None:
 
 def test_workloads_of_a_real_model_come_small_batches_first_within_a_precision() -> None:
     last: Spec | None = None
-    for spec in generate_real(4, 1):
+    for spec in generate_real(4, 1, entries()):
         same = last is not None and (last.source, last.name, last.arch) == (spec.source, spec.name, spec.arch)
         if last is not None and same and last.precision == spec.precision:
             assert last.batch_size * (last.seq_len or 1) <= spec.batch_size * (spec.seq_len or 1)
@@ -147,26 +149,26 @@ def test_workloads_of_a_real_model_come_small_batches_first_within_a_precision()
 
 
 def test_an_unknown_model_is_named() -> None:
-    spec = next(generate_real(1, 0))
+    spec = next(generate_real(1, 0, entries()))
     with pytest.raises(KeyError, match="nothing_net"):
         entry_of(Spec(**{**spec.to_json(), "name": "nothing_net"}))
 
 
 def test_fresh_families_are_in_no_other_part_of_the_data_set() -> None:
     first = {e.group for e in entries()}
-    found = [entry for module in (second, third, fourth, fifth) for entry in module.COLLECTION.entries()]
-    found += [*sixth.entries(), *seventh.entries(), *ninth.entries(), *tenth.entries(), *eleventh.COLLECTION.entries()]
+    found = [entry for module in (second, third, fourth, fifth) for entry in module.entries()]
+    found += [*sixth.entries(), *seventh.entries(), *ninth.entries(), *tenth.entries(), *eleventh.entries()]
     found += [*twelfth.entries(), *sized.entries()]
     groups = {e.group for e in found}
     assert groups >= SECOND | THIRD | FOURTH | FIFTH | SIXTH | SEVENTH | NINTH | TENTH | ELEVENTH | TWELFTH
     assert not SECOND & first
-    third_groups = {e.group for e in third.COLLECTION.entries()}
-    second_groups = {e.group for e in second.COLLECTION.entries()}
+    third_groups = {e.group for e in third.entries()}
+    second_groups = {e.group for e in second.entries()}
     assert not THIRD & (first | second_groups)
-    assert {e.group for e in fourth.COLLECTION.entries()} - (first | second_groups | third_groups) == FOURTH
-    before = first | {e.group for module in (second, third, fourth) for e in module.COLLECTION.entries()}
-    assert {e.group for e in fifth.COLLECTION.entries()} - before == FIFTH - FOURTH
-    before |= {e.group for e in fifth.COLLECTION.entries()}
+    assert {e.group for e in fourth.entries()} - (first | second_groups | third_groups) == FOURTH
+    before = first | {e.group for module in (second, third, fourth) for e in module.entries()}
+    assert {e.group for e in fifth.entries()} - before == FIFTH - FOURTH
+    before |= {e.group for e in fifth.entries()}
     assert {e.group for e in sixth.entries()} - before == SIXTH - before
     before |= {e.group for e in sixth.entries()}
     assert {e.group for e in seventh.entries()} - before == SEVENTH
@@ -175,7 +177,7 @@ def test_fresh_families_are_in_no_other_part_of_the_data_set() -> None:
     before |= NINTH
     assert {e.group for e in tenth.entries()} - before == TENTH
     before |= TENTH
-    assert {e.group for e in eleventh.COLLECTION.entries()} - before == ELEVENTH
+    assert {e.group for e in eleventh.entries()} - before == ELEVENTH
     before |= ELEVENTH
     assert {e.group for e in twelfth.entries()} - before == TWELFTH
     assert {e.group for e in sized.entries()} <= before
@@ -198,11 +200,7 @@ def test_sizes_of_one_s_own_are_drawn_once_and_are_the_same_again() -> None:
 
 
 def test_chosen_models_are_drawn_with_lengths_that_fit_them() -> None:
-    drawn = list(
-        generate_real(
-            6, 0, [*second.COLLECTION.entries(), *third.COLLECTION.entries(), *fourth.COLLECTION.entries()], infer=0.5
-        )
-    )
+    drawn = list(generate_real(6, 0, [*second.entries(), *third.entries(), *fourth.entries()], infer=0.5))
     assert {s.kind for s in drawn} == {"train", "infer"}
     for spec in drawn:
         entry = entry_of(spec)
