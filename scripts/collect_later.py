@@ -26,48 +26,9 @@ from estimator.dataset.store import DEFAULT, ISOLATED, add, load
 from scripts.parts import PARTS, SEED, mixed, specs, there
 
 _CONTEXT_GROUPS = (
-    "lstm",
-    "crnn",
-    "conv3d",
-    "video_resnet",
-    "dlrm",
-    "rdnet",
-    "vit_relpos",
-    "phi3",
-    "vae",
-    "gru",
-    "unet",
-    "cyclegan",
-    "deepfm",
-    "vqvae",
-    "granite",
-    "dcn",
-    "detr",
-    "hifigan",
-    "llava",
-    "mamba",
-    "own_yolo",
-    "rcnn",
-    "word_lm",
-    "cnn_lstm",
-    "own_squeezenet",
-    "own_t5",
-    "panns",
-    "tabnet",
-    "afm",
-    "cct",
-    "enet",
-    "graph_sage",
-    "performer",
-    "segresnet",
-    "zfnet",
-    "deep4",
-    "osnet",
-    "pixart",
-    "sgc",
-    "tabm",
-    "timesnet",
-    "xvector",
+    "lstm crnn conv3d video_resnet dlrm rdnet vit_relpos phi3 vae gru unet cyclegan deepfm vqvae granite dcn detr "
+    "hifigan llava mamba own_yolo rcnn word_lm cnn_lstm own_squeezenet own_t5 panns tabnet afm cct enet graph_sage "
+    "performer segresnet zfnet deep4 osnet pixart sgc tabm timesnet xvector"
 )
 
 
@@ -82,7 +43,7 @@ def isolated(parts: Sequence[str], seed: int = SEED) -> list[Spec]:
     whole = [spec for part in parts if PARTS[part].own for spec in specs(part, seed)]
     chosen: dict[tuple[str, str], Spec] = {}
     for spec in (spec for part in parts if not PARTS[part].own for spec in specs(part, seed)):
-        if spec.group in _CONTEXT_GROUPS and spec.batch_size * (spec.seq_len or 1) <= 2048:
+        if spec.group in _CONTEXT_GROUPS.split() and spec.batch_size * (spec.seq_len or 1) <= 2048:
             chosen.setdefault((spec.group, spec.kind), spec)
     return [*whole, *chosen.values()]
 

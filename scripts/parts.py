@@ -47,24 +47,8 @@ from estimator.dataset.store import committed
 SEED = 11
 # Of models that were there, these families' are measured more often: most jobs train such.
 _POPULAR = (
-    "bert",
-    "clip",
-    "convnext",
-    "deeplab",
-    "densenet",
-    "distilbert",
-    "efficientnet",
-    "gpt2",
-    "llama",
-    "mobilenet",
-    "resnet",
-    "swin",
-    "t5",
-    "unet",
-    "vgg",
-    "vit",
-    "wav2vec2",
-    "whisper",
+    "bert clip convnext deeplab densenet distilbert efficientnet gpt2 llama mobilenet resnet swin t5 unet vgg vit "
+    "wav2vec2 whisper"
 )
 
 
@@ -110,39 +94,38 @@ def _first(number: int) -> Callable[[], Iterator[Entry]]:
     return lambda: (entry for entries in catalogue.COLLECTIONS[:number] for entry in entries())
 
 
+def _by_name(salt: str, parts: int, place: int = 0) -> Callable[[Entry], bool]:
+    """Choose one of so many equal parts of all models, by their names."""
+    return lambda entry: place_of(f"rad-{salt}:{entry.source}:{entry.name}", parts) == place
+
+
+# Models of the eleventh and of the nineteenth collection that nothing is fitted to.
+_apart, _third = _by_name("apart", 5), _by_name("third", 3)
+
+
+def _popular(entry: Entry) -> bool:
+    return entry.group in _POPULAR.split()
+
+
 def _again(draw: int, popular: int = 75, others: int = 17) -> Callable[[Entry], bool]:
     """Draw models that are measured again by their names: so many percent of popular families, and of others."""
 
     def chosen(entry: Entry) -> bool:
         place = place_of(f"rad-known-{draw}:{entry.source}:{entry.name}", 100)
-        return not entry.attention and place < (popular if entry.group in _POPULAR else others)
+        return not entry.attention and place < (popular if _popular(entry) else others)
 
     return chosen
 
 
 def _half(number: int) -> Callable[[Entry], bool]:
     """Choose every other model by its name, of families that are fitted to."""
-
-    def chosen(entry: Entry) -> bool:
-        place = place_of(f"rad-half:{entry.source}:{entry.name}", 2)
-        return not entry.attention and entry.group not in FIFTH and place == number
-
-    return chosen
-
-
-def _apart(entry: Entry) -> bool:
-    """Choose a fifth of the eleventh collection's models by their names: nothing is fitted to them."""
-    return place_of(f"rad-apart:{entry.source}:{entry.name}", 5) == 0
+    half = _by_name("half", 2, number)
+    return lambda entry: not entry.attention and entry.group not in FIFTH and half(entry)
 
 
 def _twelve(entry: Entry) -> bool:
     """Choose measured models that the eleventh collection did not draw: 350 of those of which no library is needed."""
     return _again(12, 20, 20)(entry) and not _again(11, 20, 20)(entry)
-
-
-def _third(entry: Entry) -> bool:
-    """Choose a third of the nineteenth collection's models by their names: nothing is fitted to them."""
-    return place_of(f"rad-third:{entry.source}:{entry.name}", 3) == 0
 
 
 def _less_used(entry: Entry) -> bool:
@@ -169,10 +152,10 @@ PARTS = {
     "again2": Part(second.entries, lambda e: True, 3),
     "again3": Part(_first(4), _half(0), 3),
     "again4": Part(_first(4), _half(1), 3),
-    "again5": Part(_first(5), lambda e: not e.attention and e.group in _POPULAR, 5, 0.35),
-    "again6": Part(_first(5), lambda e: not e.attention and e.group not in _POPULAR, 2, 0.6),
-    "again7": Part(_first(5), lambda e: not e.attention and e.group in _POPULAR, 12, 0.2, gaps=True),
-    "again8": Part(_first(5), lambda e: not e.attention and e.group not in _POPULAR, 9, 0.2, gaps=True),
+    "again5": Part(_first(5), lambda e: not e.attention and _popular(e), 5, 0.35),
+    "again6": Part(_first(5), lambda e: not e.attention and not _popular(e), 2, 0.6),
+    "again7": Part(_first(5), lambda e: not e.attention and _popular(e), 12, 0.2, gaps=True),
+    "again8": Part(_first(5), lambda e: not e.attention and not _popular(e), 9, 0.2, gaps=True),
     "again9": Part(sixth.entries, lambda e: not e.attention, 12, 0.2, gaps=True),
     "fresh4": Part(fourth.entries, lambda e: e.group in FOURTH, 6),
     "kin4": Part(fourth.entries, lambda e: e.group not in FOURTH, 3),
