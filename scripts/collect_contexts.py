@@ -16,9 +16,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
 
-from estimator.dataset.collect import ROWS, Collector, Options
+from estimator.dataset.collect import Collector, Options
+from estimator.dataset.packing import add_checks
+from estimator.dataset.raw import ROWS
 from estimator.dataset.specs import Source, Spec
-from estimator.dataset.store import DEFAULT, Row, add_checks, load
+from estimator.dataset.store import DEFAULT, Row, load
 from scripts.collect_later import copied
 from scripts.parts import SEED
 

@@ -20,9 +20,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from estimator.dataset.collect import FAILURES, ROWS, TRACES, Collector, Options, bundles, read_jsonl
+from estimator.dataset.collect import Collector, Options, bundles
+from estimator.dataset.packing import add
+from estimator.dataset.raw import FAILURES, ISOLATED, ROWS, TRACES, read_jsonl
 from estimator.dataset.specs import FITTED, Spec, Split, spec_from_json
-from estimator.dataset.store import DEFAULT, ISOLATED, add, load
+from estimator.dataset.store import DEFAULT, load
 from scripts.parts import PARTS, SEED, mixed, specs, there
 
 _CONTEXT_GROUPS = (

@@ -14,7 +14,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from estimator.dataset.collect import ROWS, Collector, Options, read_jsonl
+from estimator.dataset.collect import Collector, Options
+from estimator.dataset.raw import ROWS, read_jsonl
 from estimator.dataset.specs import Spec, spec_from_json
 from estimator.dataset.store import DEFAULT, Row, load
 

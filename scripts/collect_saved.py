@@ -16,11 +16,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from estimator.dataset.collect import ROWS, Collector, Options, read_jsonl
+from estimator.dataset.collect import Collector, Options
+from estimator.dataset.packing import add_rehearsed, add_saved
+from estimator.dataset.raw import ROWS, read_jsonl
 from estimator.dataset.rehearsed import main as rehearsing
 from estimator.dataset.saved import main as saving
 from estimator.dataset.specs import Spec, place_of, spec_from_json
-from estimator.dataset.store import DEFAULT, add_rehearsed, add_saved, load
+from estimator.dataset.store import DEFAULT, load
 from estimator.rehearsal import like
 from estimator.types import Precision
 from scripts.collect_later import copied, tell_failures

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from estimator.dataset.collect import read_each
+from estimator.dataset.raw import read_each
 from estimator.dataset.specs import spec_from_json
 from estimator.dataset.store import Row
 

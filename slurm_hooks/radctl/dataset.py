@@ -15,10 +15,11 @@ from typing import Any, get_args
 import click
 
 from estimator import files
-from estimator.dataset import coverage, store
+from estimator.dataset import coverage, packing, store
 from estimator.dataset.catalogues import first
 from estimator.dataset.catalogues.draws import generate_real
-from estimator.dataset.collect import ROWS, Collector, Options, read_jsonl
+from estimator.dataset.collect import Collector, Options
+from estimator.dataset.raw import ROWS, read_jsonl
 from estimator.dataset.specs import Spec, generate_synthetic, spec_from_json
 from estimator.types import Family
 from slurm_hooks.radctl.main import at_most_one
@@ -118,7 +119,7 @@ def pack(raw: Path, into: Path, meta: Path) -> None:
     if not isinstance(facts, dict):
         raise click.ClickException(f"{meta} holds no JSON object")
     try:
-        counts = store.pack(raw, into, facts)
+        counts = packing.pack(raw, into, facts)
     except (ValueError, RecursionError) as error:
         raise click.ClickException(str(error)) from None
     size = sum(path.stat().st_size for path in into.iterdir())

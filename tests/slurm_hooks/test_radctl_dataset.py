@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from estimator.dataset import store
-from estimator.dataset.collect import ROWS, Options
+from estimator.dataset.collect import Options
+from estimator.dataset.raw import ROWS
 from estimator.dataset.specs import spec_from_json
 from slurm_hooks.radctl import dataset as commands
 from slurm_hooks.radctl.estimate import estimate

@@ -9,19 +9,8 @@ from typing import Any
 
 import pytest
 
-from estimator.dataset.collect import (
-    FAILURES,
-    ROWS,
-    TRACES,
-    CollectError,
-    Collector,
-    Ledger,
-    LineError,
-    Options,
-    bundles,
-    done_ids,
-    read_jsonl,
-)
+from estimator.dataset.collect import Collector, Ledger, Options, bundles
+from estimator.dataset.raw import FAILURES, ROWS, TRACES, CollectError, LineError, done_ids, read_jsonl
 from estimator.dataset.specs import generate_synthetic, spec_from_json
 
 

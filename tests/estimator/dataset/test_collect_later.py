@@ -25,10 +25,12 @@ from estimator.dataset.catalogues.fresh import (
     THIRD,
     TWELFTH,
 )
-from estimator.dataset.collect import ROWS, TRACES, Options
+from estimator.dataset.collect import Options
+from estimator.dataset.packing import pack
 from estimator.dataset.plans import plan_of, trace_of
+from estimator.dataset.raw import ISOLATED, ROWS, TRACES
 from estimator.dataset.specs import FITTED, Spec, generate_synthetic
-from estimator.dataset.store import ISOLATED, committed, load, pack
+from estimator.dataset.store import committed, load
 from estimator.dataset.tree import to_json
 from scripts import collect_later as module
 from scripts.parts import PARTS, mixed, specs

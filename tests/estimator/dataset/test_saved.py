@@ -12,15 +12,17 @@ from typing import Any
 
 import pytest
 
-from estimator.dataset.store import DEFAULT, add_rehearsed, add_saved, committed, load
+from estimator.dataset.packing import add_rehearsed, add_saved
+from estimator.dataset.store import DEFAULT, committed, load
 from estimator.methods.rad.convolutions import Workspace
 from estimator.rehearsal import of_workload
 from estimator.types import Point
 
 torch = pytest.importorskip("torch")
 from estimator.dataset import rehearsed as runner  # noqa: E402
-from estimator.dataset.collect import ROWS, Collector, Options  # noqa: E402
+from estimator.dataset.collect import Collector, Options  # noqa: E402
 from estimator.dataset.models import Fed  # noqa: E402
+from estimator.dataset.raw import ROWS  # noqa: E402
 from estimator.dataset.rehearsed import main as rehearsing  # noqa: E402
 from estimator.dataset.rehearsed import rehearsed  # noqa: E402
 from estimator.dataset.saved import main, saved_by_calls  # noqa: E402

@@ -11,11 +11,11 @@ from typing import Any, get_args
 import pytest
 
 from estimator import files
-from estimator.dataset import coverage, store
+from estimator.dataset import coverage, packing, store
 from estimator.dataset.catalogues.fresh import FRESH
-from estimator.dataset.collect import FAILURES, ROWS, TRACES, LineError, done_ids
 from estimator.dataset.plans import plan_of, trace_of
 from estimator.dataset.printers import module_text
+from estimator.dataset.raw import FAILURES, ISOLATED, PROFILES, ROWS, TRACES, LineError, done_ids
 from estimator.dataset.specs import FITTED, Split, generate_synthetic, spec_from_json
 from estimator.dataset.tree import to_json
 from estimator.types import Kind, Libraries
@@ -40,10 +40,10 @@ def _raw(folder: Path, device: str = "cuda") -> list[Any]:
     traces = [{"model": model, "trace": trace}, {"model": "not needed", "trace": trace}]
     for name, items in (
         (ROWS, rows),
-        (store.PROFILES, profiles),
+        (PROFILES, profiles),
         (TRACES, traces),
         (FAILURES, [{"id": "x", "why": "y"}]),
-        (store.ISOLATED, [{**rows[0], "nvml_mib": 722.0, "reserved_mib": 18.0}, {**rows[1], "status": "oom"}]),
+        (ISOLATED, [{**rows[0], "nvml_mib": 722.0, "reserved_mib": 18.0}, {**rows[1], "status": "oom"}]),
     ):
         (folder / name).write_text("".join(json.dumps(item) + "\n" for item in items), "utf-8")
     return specs
@@ -51,7 +51,7 @@ def _raw(folder: Path, device: str = "cuda") -> list[Any]:
 
 def test_packing_and_reading_give_back_the_rows(tmp_path: Path) -> None:
     specs = _raw(tmp_path / "raw")
-    counts = store.pack(tmp_path / "raw", tmp_path / "packed", META)
+    counts = packing.pack(tmp_path / "raw", tmp_path / "packed", META)
     assert counts == {"rows": 3, "traces": 1, "profiles": 1, "checks": 1, "failures": 1}
     data = store.load(tmp_path / "packed")
     contexts = dict.fromkeys(("none", "cublas", "cudnn", "both"), 704.0)
@@ -71,22 +71,22 @@ def test_packing_and_reading_give_back_the_rows(tmp_path: Path) -> None:
 
 def test_rows_keep_their_marks_when_others_are_added(tmp_path: Path) -> None:
     first, second, third = _raw(tmp_path / "raw")
-    store.pack(tmp_path / "raw", tmp_path / "packed", META)
+    packing.pack(tmp_path / "raw", tmp_path / "packed", META)
     measured = {"status": "ok", "device": "cuda", "peak_allocated_mib": 10.0, "peak_reserved_mib": 20.0}
     (tmp_path / "raw" / ROWS).write_text(json.dumps({"spec": third.to_json(), **measured}) + "\n", "utf-8")
     marks = {third.id, first.id}
-    assert store.add(tmp_path / "raw", tmp_path / "packed", {third.id: "known"}, marks)["added"] == 1
+    assert packing.add(tmp_path / "raw", tmp_path / "packed", {third.id: "known"}, marks)["added"] == 1
     before = store.load(tmp_path / "packed")
     found = {row.spec.id: (row.apart, row.drawn) for row in before.rows}
     assert (found[first.id], found[second.id], found[third.id]) == ((None, False), (None, False), ("known", True))
-    assert store.add(tmp_path / "raw", tmp_path / "packed", {})["added"] == 0
+    assert packing.add(tmp_path / "raw", tmp_path / "packed", {})["added"] == 0
     assert store.load(tmp_path / "packed") == before
 
 
 def test_a_rehearsal_is_not_packed(tmp_path: Path) -> None:
     _raw(tmp_path / "raw", device="cpu")
     with pytest.raises(ValueError, match="rehearsal on cpu"):
-        store.pack(tmp_path / "raw", tmp_path / "packed", META)
+        packing.pack(tmp_path / "raw", tmp_path / "packed", META)
 
 
 @pytest.mark.parametrize("line", ["{}", "[1]", '{"spec":3,"device":"cuda"}'])
@@ -94,28 +94,28 @@ def test_lines_that_are_no_rows_are_named(tmp_path: Path, line: str) -> None:
     _raw(tmp_path / "raw")
     rows = tmp_path / "raw" / ROWS
     rows.write_text(f"{line}\n", "utf-8")
-    for reading in (done_ids, lambda raw: coverage.raw_rows(raw / ROWS), lambda raw: store.pack(raw, tmp_path, META)):
+    for reading in (done_ids, lambda raw: coverage.raw_rows(raw / ROWS), lambda raw: packing.pack(raw, tmp_path, META)):
         with pytest.raises(LineError, match=r"rows\.jsonl:1: .*delete the line"):
             reading(tmp_path / "raw")
 
 
-@pytest.mark.parametrize("name", [TRACES, store.PROFILES, store.ISOLATED])
+@pytest.mark.parametrize("name", [TRACES, PROFILES, ISOLATED])
 def test_lines_beside_the_rows_are_named_too(tmp_path: Path, name: str) -> None:
     _raw(tmp_path / "raw")
     for line in ('{"model":"x"}', '{"model":"x","trace":[]}', "3"):
         (tmp_path / "raw" / name).write_text(f"{line}\n", "utf-8")
         with pytest.raises(LineError, match=rf"{name}:1: .*delete the line"):
-            store.pack(tmp_path / "raw", tmp_path / "packed", META)
+            packing.pack(tmp_path / "raw", tmp_path / "packed", META)
     assert not (tmp_path / "packed").exists()
 
 
 def test_a_data_set_that_cannot_be_packed_anew_stays_as_it_was(tmp_path: Path) -> None:
     _raw(tmp_path / "raw")
-    store.pack(tmp_path / "raw", tmp_path / "packed", META)
+    packing.pack(tmp_path / "raw", tmp_path / "packed", META)
     before = store.load(tmp_path / "packed")
     (tmp_path / "raw" / ROWS).write_text("", "utf-8")
     with pytest.raises(TypeError):
-        store.pack(tmp_path / "raw", tmp_path / "packed", {"gpu": object()})  # the last file fails, as on a full disk
+        packing.pack(tmp_path / "raw", tmp_path / "packed", {"gpu": object()})  # the last file fails, as on a full disk
     assert store.load(tmp_path / "packed") == before
     assert not [path for path in (tmp_path / "packed").iterdir() if path.name.startswith(".")]
 
@@ -136,7 +136,7 @@ def test_a_data_set_that_cannot_be_packed_anew_stays_as_it_was(tmp_path: Path) -
 )
 def test_a_damaged_data_set_is_named(tmp_path: Path, name: str, data: bytes) -> None:
     _raw(tmp_path / "raw")
-    store.pack(tmp_path / "raw", tmp_path / "packed", META)
+    packing.pack(tmp_path / "raw", tmp_path / "packed", META)
     (tmp_path / "packed" / name).write_bytes(data)
     with pytest.raises(store.DataError, match=r"packed is no whole data set .*: pack it anew"):
         store.load(tmp_path / "packed")
@@ -144,7 +144,7 @@ def test_a_damaged_data_set_is_named(tmp_path: Path, name: str, data: bytes) -> 
 
 def test_a_few_bytes_that_stand_for_very_many_are_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _raw(tmp_path / "raw")
-    store.pack(tmp_path / "raw", tmp_path / "packed", META)
+    packing.pack(tmp_path / "raw", tmp_path / "packed", META)
     (tmp_path / "packed" / "traces.jsonl.xz").write_bytes(lzma.compress(b"x" * 3 * files.MIB))
     monkeypatch.setattr(files, "MAX_DATA_BYTES", 2 * files.MIB)
     with pytest.raises(store.DataError, match=r"traces\.jsonl\.xz: longer than 2 MiB unpacked"):
@@ -153,7 +153,7 @@ def test_a_few_bytes_that_stand_for_very_many_are_not_unpacked(tmp_path: Path, m
 
 def test_a_pipe_in_a_data_set_is_not_waited_for(tmp_path: Path) -> None:
     _raw(tmp_path / "raw")
-    store.pack(tmp_path / "raw", tmp_path / "packed", META)
+    packing.pack(tmp_path / "raw", tmp_path / "packed", META)
     for name in ("traces.jsonl.xz", "meta.json"):
         (tmp_path / "packed" / name).unlink()
         os.mkfifo(tmp_path / "packed" / name)
@@ -163,9 +163,9 @@ def test_a_pipe_in_a_data_set_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_labels_need_a_measured_context(tmp_path: Path) -> None:
     _raw(tmp_path / "raw")
-    (tmp_path / "raw" / store.ISOLATED).write_text("", "utf-8")
+    (tmp_path / "raw" / ISOLATED).write_text("", "utf-8")
     with pytest.raises(ValueError, match="with --isolated first"):
-        store.pack(tmp_path / "raw", tmp_path / "packed", META)
+        packing.pack(tmp_path / "raw", tmp_path / "packed", META)
 
 
 def test_contexts_are_medians_by_kind_and_libraries_and_of_the_kind_where_one_is_missing() -> None:
@@ -177,7 +177,7 @@ def test_contexts_are_medians_by_kind_and_libraries_and_of_the_kind_where_one_is
         ("train", "cublas", 742.0),
     ]
     train = {"none": 758.0, "cublas": 742.0, "cudnn": 632.0, "both": 760.0}
-    assert store.contexts_of(runs) == {"train": train, "infer": dict.fromkeys(train, 758.0)}
+    assert packing.contexts_of(runs) == {"train": train, "infer": dict.fromkeys(train, 758.0)}
 
 
 @pytest.mark.parametrize(
@@ -198,13 +198,13 @@ def test_layers_tell_the_libraries(types: tuple[str, ...], libraries: str) -> No
 
 def test_runs_in_processes_of_their_own_are_added_and_correct_the_labels(tmp_path: Path) -> None:
     first, _, third = _raw(tmp_path / "raw")
-    store.pack(tmp_path / "raw", tmp_path / "packed", META)
+    packing.pack(tmp_path / "raw", tmp_path / "packed", META)
     run = {"device": "cuda", "peak_reserved_mib": 20.0, "reserved_mib": 18.0, "status": "ok"}
     again = {"spec": first.to_json(), **run, "nvml_mib": 698.0}
     lines = [again, {**again, "device": "cpu"}, {**again, "spec": third.to_json(), "status": "oom"}]
     results = tmp_path / "isolated.xz"
     results.write_bytes(lzma.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
-    assert store.add_checks(results, tmp_path / "packed") == {"new": 1, "checks": 1}
+    assert packing.add_checks(results, tmp_path / "packed") == {"new": 1, "checks": 1}
     data = store.load(tmp_path / "packed")
     assert data.meta["context_mib"][first.kind]["cublas"] == 680.0
     assert [check.own_mib for check in data.checks] == [700.0]
