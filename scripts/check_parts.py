@@ -21,8 +21,9 @@ import torch
 
 from estimator.dataset.catalogues.catalogue import COLLECTIONS
 from estimator.dataset.catalogues.draws import generate_real
+from estimator.dataset.feeds import Fed, feed
 from estimator.dataset.measure import Cuda, measure
-from estimator.dataset.models import Fed, build_model, feed
+from estimator.dataset.models import build_model
 from estimator.dataset.specs import Spec, spec_from_json
 from estimator.methods.rad import Rad
 from estimator.parsers import parse_summary

@@ -25,8 +25,8 @@ from torch.nn import functional
 from torch.utils._pytree import tree_leaves, tree_map
 
 from estimator.dataset import printers
+from estimator.dataset.feeds import Fed
 from estimator.dataset.measure import Cuda, measure
-from estimator.dataset.models import Fed
 from estimator.dataset.specs import Spec
 from estimator.dataset.trace import trace
 from estimator.faketensor import cast, fake_mode, fake_model, own_inputs, unseen_values

@@ -154,7 +154,8 @@ def _largest_first(rows: list[Row]) -> list[Row]:
 
 
 def _fake(row: Row) -> dict[str, Any]:
-    from estimator.dataset.models import Fed, build_model, feed  # noqa: PLC0415 - needs torch
+    from estimator.dataset.feeds import Fed, feed  # noqa: PLC0415 - needs torch
+    from estimator.dataset.models import build_model  # noqa: PLC0415 - needs torch
     from estimator.faketensor import peak_mib  # noqa: PLC0415
 
     spec = row.spec

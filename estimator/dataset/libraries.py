@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from estimator.dataset.catalogues.entries import Entry
-from estimator.dataset.plain.own import Plain, loss_of
+from estimator.dataset.plain.model import Plain, loss_of
 
 _NODES, _FEATURES, _EDGES = 512, 128, 8
 

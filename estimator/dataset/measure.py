@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import nn
 
-from estimator.dataset.models import Fed
+from estimator.dataset.feeds import Fed
 from estimator.dataset.specs import LIMIT_MIB, Spec
 from estimator.types import Optimizer, Precision
 

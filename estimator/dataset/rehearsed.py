@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from estimator.dataset.models import build_model, feed
+from estimator.dataset.feeds import feed
+from estimator.dataset.models import build_model
 from estimator.dataset.specs import Spec
 from estimator.dataset.trace import Inputs
 from estimator.dataset.worker import Pipe, ask, describe

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from estimator.dataset.models import build_model, feed
+from estimator.dataset.feeds import feed
+from estimator.dataset.models import build_model
 from estimator.dataset.specs import Spec
 from estimator.dataset.trace import Inputs, calls_of, modules_of
 from estimator.dataset.tree import Call

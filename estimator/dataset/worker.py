@@ -22,8 +22,9 @@ import torch
 from torch import nn
 
 from estimator.dataset.counters import Window, process_mib
+from estimator.dataset.feeds import feed
 from estimator.dataset.measure import MIB, Cpu, Cuda, Device, Measured, measure
-from estimator.dataset.models import build_model, feed
+from estimator.dataset.models import build_model
 from estimator.dataset.specs import LIMIT_MIB, Spec, claim_mib, claim_of, costs, spec_from_json
 from estimator.dataset.trace import trace
 from estimator.dataset.tree import to_json

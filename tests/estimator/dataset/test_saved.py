@@ -21,7 +21,7 @@ from estimator.types import Point
 torch = pytest.importorskip("torch")
 from estimator.dataset import rehearsed as runner  # noqa: E402
 from estimator.dataset.collect import Collector, Options  # noqa: E402
-from estimator.dataset.models import Fed  # noqa: E402
+from estimator.dataset.feeds import Fed  # noqa: E402
 from estimator.dataset.raw import ROWS  # noqa: E402
 from estimator.dataset.rehearsed import main as rehearsing  # noqa: E402
 from estimator.dataset.rehearsed import rehearsed  # noqa: E402

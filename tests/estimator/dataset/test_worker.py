@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from estimator.dataset import worker as workers
+from estimator.dataset.feeds import Fed, feed
 from estimator.dataset.measure import Cpu, Cuda, Measured, measure
-from estimator.dataset.models import Fed, build_model, feed
+from estimator.dataset.models import build_model
 from estimator.dataset.specs import LIMIT_MIB, Spec, generate_synthetic, spec_from_json
 from estimator.dataset.worker import Worker, extrapolate, too_slow
 

@@ -1,39 +1,14 @@
-"""Models as users write them themselves, outside of any library. Needs torch.
-
-Each follows a widely known design in the way tutorials write it: the layers that only a ``forward`` method shows
-(activations, joins, reshapes) are not modules. That is what makes their summaries hard.
-"""
+"""Models of users, of the second collection. Needs torch."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as f
 
-Shape = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Plain:
-    """A model of a user.
-
-    Attributes:
-        make: builds it.
-        shape: shape of one example without the batch; of token ids where ``words`` is not 0. None: its length is the
-            configuration's.
-        words: size of the vocabulary, 0 where inputs are numbers.
-        target: ``class`` (cross entropy over the last axis or, of ``pixels``, the channels) or ``mean`` (squares).
-    """
-
-    make: Callable[[], nn.Module]
-    shape: Shape | None
-    words: int = 0
-    target: str = "class"
+from estimator.dataset.plain.model import Plain
 
 
 class SmallCnn(nn.Module):
@@ -571,19 +546,3 @@ MODELS: dict[str, Plain] = {
     "diffusion_unet": Plain(lambda: DiffusionUnet(64), (3, 32, 32), target="mean"),
     "diffusion_unet_wide": Plain(lambda: DiffusionUnet(128), (3, 64, 64), target="mean"),
 }
-
-
-def loss_of(model: Plain, out: torch.Tensor, labels: Callable[..., Any]) -> torch.Tensor:
-    """Make the loss that such a model is trained with.
-
-    Args:
-        model: the model.
-        out: what it gave out.
-        labels: makes random labels of a number of classes and a shape.
-    """
-    if model.target == "mean":
-        return f.mse_loss(out, torch.zeros_like(out))
-    if model.target == "pixels":
-        return f.cross_entropy(out, labels(out.shape[1], out.shape[0], *out.shape[2:]))
-    flat = out.reshape(-1, out.shape[-1])
-    return f.cross_entropy(flat, labels(out.shape[-1], flat.shape[0]))

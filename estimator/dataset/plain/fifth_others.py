@@ -1,4 +1,4 @@
-"""More models as users write them themselves: words, sounds, series, tables, graphs, points and games. Needs torch."""
+"""Models of users, of the fifth collection: words, sounds, series, tables, graphs, points and games. Needs torch."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import torch
 from torch import nn
 from torch.nn import functional as f
 
-from estimator.dataset.plain.more import Bert, CifarResnet, Decoder, Dit, cifar_vgg, perceptron
-from estimator.dataset.plain.own import (
+from estimator.dataset.plain.fourth_others import Annotated, Collaborate, WordModel
+from estimator.dataset.plain.fourth_pictures import MOBILE, Nested, OwnMobile, OwnResnext, OwnSwin, OwnYolo, Translate
+from estimator.dataset.plain.model import Plain
+from estimator.dataset.plain.second import (
     DiffusionUnet,
     NanoGpt,
-    Plain,
     PlainVit,
     Recurrent,
     Sharpen,
@@ -22,8 +23,7 @@ from estimator.dataset.plain.own import (
     Unet,
     WideResNet,
 )
-from estimator.dataset.plain.read import Annotated, Collaborate, WordModel
-from estimator.dataset.plain.seen import MOBILE, Nested, OwnMobile, OwnResnext, OwnSwin, OwnYolo, Translate
+from estimator.dataset.plain.third import Bert, CifarResnet, Decoder, Dit, cifar_vgg, perceptron
 
 
 def _mlp(*widths: int, act: type[nn.Module] = nn.ReLU) -> nn.Sequential:

@@ -1,4 +1,4 @@
-"""More models as users write them themselves: those that see pictures and films. Needs torch."""
+"""Models of users, of the fifth collection: those that see pictures and films. Needs torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as f
 
-from estimator.dataset.plain.own import Plain
+from estimator.dataset.plain.model import Plain
 
 
 def _unit(before: int, after: int, kernel: int = 3, stride: int = 1) -> nn.Sequential:

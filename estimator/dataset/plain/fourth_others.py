@@ -1,4 +1,4 @@
-"""More models as users write them themselves: those that take words, sounds, series, tables and graphs. Needs torch."""
+"""Models of users, of the fourth collection: those that take words, sounds, series, tables and graphs. Needs torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as f
 
-from estimator.dataset.plain.own import Plain
+from estimator.dataset.plain.model import Plain
 
 
 class WordModel(nn.Module):

@@ -1,4 +1,4 @@
-"""More models as users write them themselves, of designs that `estimator.dataset.plain` lacks. Needs torch."""
+"""Models of users, of the third collection: designs that the second lacks. Needs torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as f
 
-from estimator.dataset.plain.own import Plain
+from estimator.dataset.plain.model import Plain
 
 
 class Basic(nn.Module):

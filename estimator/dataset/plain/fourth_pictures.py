@@ -1,4 +1,4 @@
-"""More models as users write them themselves: those that take pictures, films, volumes and points. Needs torch."""
+"""Models of users, of the fourth collection: those that take pictures, films, volumes and points. Needs torch."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import torch
 from torch import nn
 from torch.nn import functional as f
 
-from estimator.dataset.plain.more import Bert, CifarResnet, Decoder, Denoiser, Dit, cifar_vgg, perceptron
-from estimator.dataset.plain.own import (
+from estimator.dataset.plain.model import Plain
+from estimator.dataset.plain.second import (
     Crnn,
     DiffusionUnet,
     NanoGpt,
-    Plain,
     PlainVit,
     Recurrent,
     Sharpen,
@@ -22,6 +21,7 @@ from estimator.dataset.plain.own import (
     Vae,
     WideResNet,
 )
+from estimator.dataset.plain.third import Bert, CifarResnet, Decoder, Denoiser, Dit, cifar_vgg, perceptron
 
 
 def _unit(before: int, after: int, kernel: int = 3, stride: int = 1, act: type[nn.Module] = nn.ReLU) -> nn.Sequential:
