@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
@@ -61,27 +61,51 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Score:
-    """How good a method was over all cases that it could answer.
+class Errors:
+    """How far answers are off.
 
     Attributes:
-        n: cases answered.
-        failed: cases not answered.
-        under_rate: share of answered cases whose ``upper`` was below the measurement.
+        n: answers.
+        under_rate: share of them whose bound is below the measurement.
         median_abs_rel_error: median of |expected - measured| / measured.
         p90_abs_rel_error: 90th percentile of the same.
-        mean_over_mib: mean of ``upper`` - measured where that is positive, else 0, over all answered.
+        mean_over_mib: mean of bound - measured where that is positive, else 0.
         mean_over_fraction: the same, divided by the measurement.
-        outcomes: every case.
+        median_over_fraction: its median.
     """
 
     n: int
-    failed: int
     under_rate: float
     median_abs_rel_error: float
     p90_abs_rel_error: float
     mean_over_mib: float
     mean_over_fraction: float
+    median_over_fraction: float
+
+    @classmethod
+    def of(cls, answers: Sequence[tuple[float, float, float]]) -> Errors:
+        """Sum up what was expected, its bound and what was measured, of one answer or more, in MiB."""
+        n = len(answers)
+        off = sorted(abs(expected - measured) / measured for expected, _, measured in answers)
+        over = [max(upper - measured, 0.0) for _, upper, measured in answers]
+        shares = [more / measured for more, (_, _, measured) in zip(over, answers, strict=True)]
+        under = sum(upper < measured for _, upper, measured in answers) / n
+        p90 = off[min(int(0.9 * n), n - 1)]
+        return cls(n, under, median(off), p90, fmean(over), fmean(shares), median(shares))
+
+
+@dataclass(frozen=True)
+class Score:
+    """How good a method was.
+
+    Attributes:
+        errors: of the cases that it could answer.
+        failed: how many it could not.
+        outcomes: every case.
+    """
+
+    errors: Errors
+    failed: int
     outcomes: tuple[Outcome, ...]
 
 
@@ -195,28 +219,11 @@ def evaluate(cases: list[Case], method: Method) -> Score:
         CasesError: it could answer none of them.
     """
     outcomes = tuple(ask(method, case) for case in cases)
-    errors: list[float] = []
-    over: list[float] = []
-    part: list[float] = []
-    under = 0
-    for outcome in outcomes:
-        if outcome.expected_mib is None or outcome.upper_mib is None:
-            continue
-        actual = outcome.case.memory_mib
-        errors.append(abs(outcome.expected_mib - actual) / actual)
-        under += outcome.upper_mib < actual
-        over.append(max(outcome.upper_mib - actual, 0.0))
-        part.append(over[-1] / actual)
-    if not errors:
+    answers = [
+        (outcome.expected_mib, outcome.upper_mib, outcome.case.memory_mib)
+        for outcome in outcomes
+        if outcome.expected_mib is not None and outcome.upper_mib is not None
+    ]
+    if not answers:
         raise CasesError(f"the method {method.name} answered none of {len(cases)} cases: {outcomes[0].error}")
-    n = len(errors)
-    return Score(
-        n=n,
-        failed=len(outcomes) - n,
-        under_rate=under / n,
-        median_abs_rel_error=median(errors),
-        p90_abs_rel_error=sorted(errors)[min(int(0.9 * n), n - 1)],
-        mean_over_mib=fmean(over),
-        mean_over_fraction=fmean(part),
-        outcomes=outcomes,
-    )
+    return Score(Errors.of(answers), len(outcomes) - len(answers), outcomes)

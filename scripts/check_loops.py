@@ -10,7 +10,6 @@ much more than in the data set's loop it holds where there is neither cap nor MP
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import tempfile
@@ -30,7 +29,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from estimator.methods.rad import Rad
 from estimator.parsers import parse_summary
 from estimator.types import Precision, Workload
-from scripts.comparisons import in_processes, written
+from scripts import comparisons
 
 _STEPS: Final = 12
 _MIB: Final = 2**20
@@ -340,6 +339,11 @@ def told(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"{', '.join(_name(row))}: out of memory{under}"
 
 
+def _done(row: Mapping[str, Any]) -> str:
+    said = {key: row[key] for key in ("capped", "fits", "retries", "upper", "reserved", "error") if key in row}
+    return f"{', '.join(_name(row))}: {said}"
+
+
 def _name(row: Mapping[str, Any]) -> tuple[str, str, str]:
     return row.get("model", row.get("name")), row.get("loop", ""), row.get("precision", "")
 
@@ -354,7 +358,7 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="say again what ran before, in OUT; needs no GPU")
     options = parser.parse_args()
     if options.again:
-        rows = [json.loads(line) for line in options.out.read_text("utf-8").splitlines()]
+        rows = comparisons.read(options.out)
     else:
         import pytorch_lightning  # noqa: F401, PLC0415 - imported here, no process has to
         import torchvision  # noqa: F401, PLC0415
@@ -365,11 +369,7 @@ def main() -> None:
             Task(model, loop, precision, gpu, capped)
             for capped, loop, model, precision in product((True, False), options.loops, options.models, _PRECISIONS)
         ]
-        rows = []
-        for row in written(in_processes(trained, tasks, options.workers), options.out):
-            rows.append(row)
-            said = {key: row[key] for key in ("capped", "fits", "retries", "upper", "reserved", "error") if key in row}
-            print(f"{len(rows)}/{len(tasks)} {', '.join(_name(row))}: {said}", flush=True)
+        rows = comparisons.told(trained, tasks, options.workers, options.out, _done)
     print("\n".join(told(rows)))
 
 

@@ -9,7 +9,6 @@ shows what stands around it. A bound holds where it is no less than all that the
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -26,7 +25,8 @@ from estimator.gpus import lookup
 from estimator.methods.rad import Rad
 from estimator.parsers import parse_summary
 from estimator.types import Workload
-from scripts.comparisons import figures, in_processes, written
+from scripts import comparisons
+from scripts.comparisons import figures
 
 _STEPS: Final = 6
 _MIB: Final = 2**20
@@ -188,6 +188,10 @@ def told(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
             yield f"{way}: {len(ratios)}, {figures(ratios)}"
 
 
+def _done(row: dict[str, Any]) -> str:
+    return f"{row.get('name') or Task(row['model'], row['way'])}: {row.get('error', 'done')}"
+
+
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -196,13 +200,10 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="say again what ran before, in OUT; needs no GPU")
     options = parser.parse_args()
     if options.again:
-        rows = [json.loads(line) for line in options.out.read_text("utf-8").splitlines()]
+        rows = comparisons.read(options.out)
     else:
-        rows = []
         tasks = [Task(model, way) for way in options.ways for model in MODELS]
-        for row in written(in_processes(trained, tasks, 1), options.out):
-            rows.append(row)
-            print(f"{row.get('name') or Task(row['model'], row['way'])}: {row.get('error', 'done')}", flush=True)
+        rows = comparisons.told(trained, tasks, 1, options.out, _done)
     print("\n".join(told(rows)))
 
 

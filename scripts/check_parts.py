@@ -10,7 +10,6 @@ as torchinfo tells them. A bound holds where it is no less than what the allocat
 from __future__ import annotations
 
 import argparse
-import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -28,7 +27,7 @@ from estimator.dataset.specs import Spec, spec_from_json
 from estimator.methods.rad import Rad
 from estimator.parsers import parse_summary
 from estimator.types import Workload
-from scripts.comparisons import figures, in_processes, written
+from scripts.comparisons import figures, read, told
 
 _STEPS: Final = 3
 _MOST_MIB: Final = 40 * 1024
@@ -218,6 +217,8 @@ def said_of(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _told(row: dict[str, Any]) -> str:
+    if "spec" not in row:  # its process died
+        return f"{row['name']}: {row['error']}"
     spec = row["spec"]
     name = f"{spec['name']} {row['part']} {spec['precision']} {spec['batch_size']} {spec['seq_len'] or ''}"
     if row.get("status") != "ok":
@@ -240,14 +241,10 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="estimate what ran before, in OUT; needs no GPU")
     options = parser.parse_args()
     if options.again:
-        sum_up([_again(json.loads(line)) for line in options.out.read_text("utf-8").splitlines()])
+        sum_up([_again(row) for row in read(options.out)])
         return
     todo = list(tasks(options.models, options.seed, options.packed or options.dora or ()))
-    rows = []
-    for row in written(in_processes(compared, todo, options.workers), options.out):
-        rows.append(row)
-        print(f"{len(rows)}/{len(todo)} {_told(row) if 'spec' in row else row}", flush=True)
-    sum_up(rows)
+    sum_up(told(compared, todo, options.workers, options.out, _told))
 
 
 def sum_up(rows: Sequence[dict[str, Any]]) -> None:

@@ -35,7 +35,7 @@ from estimator.parsers import parse_summary
 from estimator.rehearsal import like
 from estimator.rehearse import Subject, points_of
 from estimator.types import Kind, Optimizer, Precision, Rehearsal, Workload
-from scripts.comparisons import figures, in_processes, written
+from scripts.comparisons import figures, told
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 _STEPS: Final = 3
@@ -216,10 +216,7 @@ def main() -> None:
     models = [(path, name) for path in options.files for name in models_of(path)]
     runs = [(path, name, way) for path, name in models for way in WAYS]
     tasks = [Task(*run, gpu=at % options.gpus) for at, run in enumerate(runs)]
-    rows = []
-    for row in written(in_processes(compared, tasks, options.workers * options.gpus), options.out):
-        rows.append(row)
-        print(f"{len(rows)}/{len(tasks)} {_told(row)}", flush=True)
+    rows = told(compared, tasks, options.workers * options.gpus, options.out, _told)
     ran = [row for row in rows if row.get("status") == "ok"]
     print(f"{len(ran)} of {len(rows)} configurations ran on {options.gpus} GPUs, torch {torch.__version__}")
     if ran:

@@ -7,8 +7,9 @@ import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from statistics import mean, median
 from typing import Any, TypeVar
+
+from estimator.evaluate import Errors
 
 T = TypeVar("T")
 
@@ -49,17 +50,38 @@ def _work(work: Callable[[T], dict[str, Any]], item: T, pipe: Connection) -> Non
     pipe.send(work(item))
 
 
-def written(rows: Iterable[dict[str, Any]], path: Path) -> Iterator[dict[str, Any]]:
-    """Give rows on as they come, each written to a file as a line of JSON before."""
-    with path.open("w") as out:
-        for row in rows:
+def told(
+    work: Callable[[T], dict[str, Any]], items: Sequence[T], most: int, path: Path, say: Callable[[dict[str, Any]], str]
+) -> list[dict[str, Any]]:
+    """Do all work `in_processes`; each row that comes is written to a file as a line of JSON, and printed.
+
+    Args:
+        work: as there.
+        items: as there.
+        most: as there.
+        path: the file, which `read` reads again.
+        say: tells of a row in a line.
+
+    Returns:
+        The rows.
+    """
+    rows = []
+    with path.open("w", encoding="utf-8") as out:
+        for row in in_processes(work, items, most):
             out.write(json.dumps(row) + "\n")
             out.flush()
-            yield row
+            rows.append(row)
+            print(f"{len(rows)}/{len(items)} {say(row)}", flush=True)
+    return rows
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Give the rows that were written to a file."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def figures(ratios: Sequence[tuple[float, float]]) -> str:
     """Say how far estimates were off, from their expectations and bounds as shares of what was taken."""
-    off = median(abs(expected - 1) for expected, _ in ratios)
-    low, over = mean(upper < 1 for _, upper in ratios), mean(max(upper - 1, 0.0) for _, upper in ratios)
+    found = Errors.of([(*ratio, 1.0) for ratio in ratios])
+    off, low, over = found.median_abs_rel_error, found.under_rate, found.mean_over_fraction
     return f"median error {off:.1%}, {low:.1%} too low, {over:.1%} over"

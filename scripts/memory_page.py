@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 from estimator.dataset import coverage
 from estimator.dataset.catalogues.usual import FIRST
 from estimator.dataset.store import Dataset
+from estimator.evaluate import Errors
 from estimator.methods.rad.fit.bounds import SETTINGS
 from estimator.methods.rad.fit.holdout import WAYS
 from estimator.methods.rad.fit.judge import Held
@@ -45,30 +46,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def score(cases: Iterable[dict[str, Any]], method: str) -> dict[str, float] | None:
-    """Score a method over the cases that it answered.
-
-    Returns:
-        n; median and 90th percentile of |expected - actual| / actual; the share of cases whose ``upper`` is below
-        the actual; mean over-estimate of ``upper`` in GiB and as a share of the actual, and its median; GiB reserved
-        and not used, summed over the cases. None where it answered none.
-    """
-    pairs = [(c["actual"], c["answers"][method]) for c in cases if c["answers"].get(method)]
-    if not pairs:
-        return None
-    errors = sorted(abs(answer["expected"] - actual) / actual for actual, answer in pairs)
-    over = [max(0.0, answer["upper"] - actual) for actual, answer in pairs]
-    shares = [o / actual for o, (actual, _) in zip(over, pairs, strict=True)]
-    return {
-        "n": len(pairs),
-        "median": median(errors),
-        "p90": errors[min(len(errors) - 1, int(0.9 * len(errors)))],
-        "under": sum(answer["upper"] < actual for actual, answer in pairs) / len(pairs),
-        "over_gib": fmean(over) / GIB,
-        "over_share": fmean(shares),
-        "over_median": median(shares),
-        "wasted_gib": sum(over) / GIB,
-    }
+def score(cases: Iterable[dict[str, Any]], method: str) -> Errors | None:
+    """Score a method over the cases that it answered; None where it answered none."""
+    found = [(c["answers"][method], c["actual"]) for c in cases if c["answers"].get(method)]
+    return Errors.of([(said["expected"], said["upper"], actual) for said, actual in found]) if found else None
 
 
 _SCORE_HEAD = (
@@ -84,13 +65,19 @@ _SCORE_HEAD = (
 )
 
 
-def score_row(name: str, found: dict[str, float] | None) -> list[str]:
-    """Return one line of a table of scores."""
+def score_row(name: str, found: Errors | None) -> list[str]:
+    """Return one line of a table of scores; its last cell sums up what is reserved and not used."""
     if found is None:
         return [name, "0", *["-"] * 7]
-    shares = [f"{100 * found[key]:.1f} %" for key in ("median", "p90", "under")]
-    over = [f"{100 * found[key]:.1f} %" for key in ("over_share", "over_median")]
-    return [name, f"{found['n']:.0f}", *shares, f"{found['over_gib']:.2f} GiB", *over, f"{found['wasted_gib']:.0f} GiB"]
+    errors = (found.median_abs_rel_error, found.p90_abs_rel_error, found.under_rate)
+    over = (found.mean_over_fraction, found.median_over_fraction)
+    gib = found.mean_over_mib / GIB
+    cells = [*map(_percent, errors), f"{gib:.2f} GiB", *map(_percent, over), f"{gib * found.n:.0f} GiB"]
+    return [name, str(found.n), *cells]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def classification_rows(results: Iterable[dict[str, Any]]) -> list[list[str]]:
@@ -281,7 +268,7 @@ _LIMITS_HEAD = (
 def held_cells(found: Held) -> list[str]:
     """Return the cells that say how good a model is: of how many summaries, errors, what is too low, and too high."""
     shares = (found.median_abs_rel_error, found.under_rate, found.mean_over_fraction)
-    return [str(found.n), *(f"{100 * share:.1f} %" for share in shares)]
+    return [str(found.n), *map(_percent, shares)]
 
 
 def _looks(looks: dict[str, Held]) -> list[list[str]]:

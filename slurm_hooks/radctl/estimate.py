@@ -165,15 +165,16 @@ def _load(site: Site, method: str, models_dir: Path | None) -> Method:
 
 def score_json(method: str, score: Score) -> dict[str, Any]:
     """Make the answer of `radctl evaluate memory --json`."""
+    errors = score.errors
     return {
         "method": method,
-        "n": score.n,
+        "n": errors.n,
         "failed": score.failed,
-        "under_rate": round(score.under_rate, 6),
-        "median_abs_rel_error": round(score.median_abs_rel_error, 6),
-        "p90_abs_rel_error": round(score.p90_abs_rel_error, 6),
-        "mean_over_mib": round(score.mean_over_mib, 3),
-        "mean_over_fraction": round(score.mean_over_fraction, 6),
+        "under_rate": round(errors.under_rate, 6),
+        "median_abs_rel_error": round(errors.median_abs_rel_error, 6),
+        "p90_abs_rel_error": round(errors.p90_abs_rel_error, 6),
+        "mean_over_mib": round(errors.mean_over_mib, 3),
+        "mean_over_fraction": round(errors.mean_over_fraction, 6),
         "cases": [
             {
                 "file": outcome.case.file,
@@ -210,10 +211,11 @@ def evaluate_memory(site: Site, *, cases: Path, method: str, models_dir: Path | 
             f"  {case.file}, batch {case.workload.batch_size}: measured {case.memory_mib:.0f}, "
             f"expected {outcome.expected_mib}, upper {outcome.upper_mib} MiB"
         )
+    errors = score.errors
     click.echo(
-        f"{method}: {score.n} cases, {score.failed} not answered; upper too low in {score.under_rate:.1%}; "
-        f"median error of expected {score.median_abs_rel_error:.1%}; "
-        f"upper over by {score.mean_over_mib:.0f} MiB ({score.mean_over_fraction:.1%}) on average"
+        f"{method}: {errors.n} cases, {score.failed} not answered; upper too low in {errors.under_rate:.1%}; "
+        f"median error of expected {errors.median_abs_rel_error:.1%}; "
+        f"upper over by {errors.mean_over_mib:.0f} MiB ({errors.mean_over_fraction:.1%}) on average"
     )
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from scripts.check_rehearsals import said_of
-from scripts.comparisons import in_processes
+from scripts.comparisons import read, told
 
 
 def row(used: float, allocated: float, held: float, expected: float, upper: float) -> dict[str, Any]:
@@ -34,8 +37,12 @@ def works(item: int) -> dict[str, Any]:
     return {"item": item, "process": os.getpid()}
 
 
-def test_a_process_that_dies_costs_its_own_work_alone() -> None:
-    rows = list(in_processes(works, range(5), 2))
+def test_a_process_that_dies_costs_its_own_work_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = told(works, range(5), 2, tmp_path / "rows", lambda row: str(row.get("item", row.get("error"))))
+    assert read(tmp_path / "rows") == rows
+    said = [line.split(" ", 1) for line in capsys.readouterr().out.splitlines()]
+    assert [count for count, _ in said] == ["1/5", "2/5", "3/5", "4/5", "5/5"]
+    assert sorted(what for _, what in said) == ["0", "1", "3", "4", "its process died"]
     assert sorted(row["item"] for row in rows if "item" in row) == [0, 1, 3, 4]
     assert len({row["process"] for row in rows if "item" in row} | {os.getpid()}) == 5
     assert [row for row in rows if "item" not in row] == [{"name": "2", "error": "its process died"}]

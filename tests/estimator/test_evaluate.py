@@ -119,11 +119,11 @@ def test_the_score_is_counted_by_hand(tmp_path: Path) -> None:
         )
     )
     score = evaluate(cases, Fixed(b1=(1100, 1200), b2=(900, 950), b3=(2000, 2400), b4=(3800, 4400)))
-    assert (score.n, score.failed, score.under_rate) == (4, 1, 0.25)
-    assert score.median_abs_rel_error == pytest.approx((0.05 + 0.1) / 2)
-    assert score.p90_abs_rel_error == pytest.approx(0.1)
-    assert score.mean_over_mib == pytest.approx((200 + 0 + 400 + 400) / 4)
-    assert score.mean_over_fraction == pytest.approx((0.2 + 0 + 0.2 + 0.1) / 4)
+    assert (score.errors.n, score.failed, score.errors.under_rate) == (4, 1, 0.25)
+    assert score.errors.median_abs_rel_error == pytest.approx((0.05 + 0.1) / 2)
+    assert score.errors.p90_abs_rel_error == pytest.approx(0.1)
+    assert score.errors.mean_over_mib == pytest.approx((200 + 0 + 400 + 400) / 4)
+    assert score.errors.mean_over_fraction == pytest.approx((0.2 + 0 + 0.2 + 0.1) / 4)
     assert "no summary" in score.outcomes[-1].error
     assert score.outcomes[-1].expected_mib is None
 

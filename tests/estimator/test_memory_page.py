@@ -66,12 +66,9 @@ def test_scores_are_of_answered_cases() -> None:
     cases = [_case("a", 1000, (900, 1100)), _case("b", 2000, (2600, 1900)), _case("c", 500, None)]
     found = memory_page.score(cases, "rad")
     assert found is not None
-    assert (found["n"], found["under"]) == (2, 0.5)
-    assert found["median"] == pytest.approx(0.2)
-    assert found["p90"] == pytest.approx(0.3)
-    assert found["over_gib"] == pytest.approx(50 / 1024)
-    assert found["over_share"] == found["over_median"] == pytest.approx(0.05)
-    assert found["wasted_gib"] == pytest.approx(100 / 1024)
+    row = ["rad", "2", "20.0 %", "30.0 %", "50.0 %", "0.05 GiB", "5.0 %", "5.0 %", "0 GiB"]
+    assert memory_page.score_row("rad", found) == row
+    assert found.mean_over_mib == pytest.approx(50)
     assert memory_page.score(cases, "horus") is None
     assert memory_page.score_row("horus", None)[1] == "0"
 

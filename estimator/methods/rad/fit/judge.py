@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from estimator.evaluate import Errors
 from estimator.gpus import most_memory_mib
 from estimator.methods.rad import Rad, within
 from estimator.methods.rad.fit.examples import Example
@@ -34,11 +33,9 @@ class Held:
 
     @classmethod
     def of(cls, answers: Sequence[tuple[float, float, float]]) -> Held:
-        """Sum up what was expected, its bound and what was measured, of one example or more, in one unit."""
-        errors = [abs(expected - measured) / measured for expected, _, measured in answers]
-        over = [max(upper - measured, 0.0) / measured for _, upper, measured in answers]
-        under = sum(upper < measured for _, upper, measured in answers)
-        return cls(len(answers), under / len(answers), float(np.median(errors)), float(np.mean(over)))
+        """Sum up what was expected, its bound and what was measured, of one example or more, in MiB."""
+        found = Errors.of(answers)
+        return cls(found.n, found.under_rate, found.median_abs_rel_error, found.mean_over_fraction)
 
 
 def judge(model: dict[str, Any], examples: Iterable[Example]) -> Held:
