@@ -28,14 +28,6 @@ class Op:
     args: Mapping[str, Any]
     children: Mapping[str, Op]
 
-    def arg(self, name: str) -> Any:
-        """Return one constructor argument."""
-        return self.args[name]
-
-    def child(self, name: str) -> Op:
-        """Return one child."""
-        return self.children[name]
-
 
 def op(kind: str, children: Mapping[str, Op] | None = None, **args: Any) -> Op:
     """Write an ``Op`` shortly."""
@@ -55,22 +47,22 @@ def _pair(value: int) -> str:
 
 
 def _conv_repr(o: Op) -> str:
-    text = f"{o.arg('inp')}, {o.arg('out')}, kernel_size={_pair(o.arg('k'))}, stride={_pair(o.arg('stride'))}"
-    if o.arg("k") > 1:
-        text += f", padding={_pair(o.arg('k') // 2)}"
-    if o.arg("groups") > 1:
-        text += f", groups={o.arg('groups')}"
-    return text if o.arg("bias") else text + ", bias=False"
+    text = f"{o.args['inp']}, {o.args['out']}, kernel_size={_pair(o.args['k'])}, stride={_pair(o.args['stride'])}"
+    if o.args["k"] > 1:
+        text += f", padding={_pair(o.args['k'] // 2)}"
+    if o.args["groups"] > 1:
+        text += f", groups={o.args['groups']}"
+    return text if o.args["bias"] else text + ", bias=False"
 
 
 _REPR: dict[str, Callable[[Op], str]] = {
-    "Linear": lambda o: f"in_features={o.arg('inp')}, out_features={o.arg('out')}, bias={o.arg('bias')}",
+    "Linear": lambda o: f"in_features={o.args['inp']}, out_features={o.args['out']}, bias={o.args['bias']}",
     "Conv2d": _conv_repr,
-    "BatchNorm1d": lambda o: f"{o.arg('n')}, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True",
-    "BatchNorm2d": lambda o: f"{o.arg('n')}, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True",
-    "LayerNorm": lambda o: f"({o.arg('n')},), eps=1e-05, elementwise_affine=True",
-    "Dropout": lambda o: f"p={o.arg('p')}, inplace=False",
-    "ReLU": lambda o: "inplace=True" if o.arg("inplace") else "",
+    "BatchNorm1d": lambda o: f"{o.args['n']}, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True",
+    "BatchNorm2d": lambda o: f"{o.args['n']}, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True",
+    "LayerNorm": lambda o: f"({o.args['n']},), eps=1e-05, elementwise_affine=True",
+    "Dropout": lambda o: f"p={o.args['p']}, inplace=False",
+    "ReLU": lambda o: "inplace=True" if o.args["inplace"] else "",
     "GELU": lambda o: "approximate='none'",
     "ELU": lambda o: "alpha=1.0",
     "LeakyReLU": lambda o: "negative_slope=0.01",
@@ -79,35 +71,35 @@ _REPR: dict[str, Callable[[Op], str]] = {
     "MaxPool2d": lambda o: "kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False",
     "AdaptiveAvgPool2d": lambda o: "output_size=(1, 1)",
     "Flatten": lambda o: "start_dim=1, end_dim=-1",
-    "Embedding": lambda o: f"{o.arg('n')}, {o.arg('width')}",
+    "Embedding": lambda o: f"{o.args['n']}, {o.args['width']}",
     "Softmax": lambda o: "dim=1",
 }
 
 _PARAMS: dict[str, Callable[[Op], int]] = {
-    "Linear": lambda o: o.arg("inp") * o.arg("out") + (o.arg("out") if o.arg("bias") else 0),
+    "Linear": lambda o: o.args["inp"] * o.args["out"] + (o.args["out"] if o.args["bias"] else 0),
     "Conv2d": lambda o: (
-        o.arg("inp") // o.arg("groups") * o.arg("out") * o.arg("k") ** 2 + (o.arg("out") if o.arg("bias") else 0)
+        o.args["inp"] // o.args["groups"] * o.args["out"] * o.args["k"] ** 2 + (o.args["out"] if o.args["bias"] else 0)
     ),
-    "BatchNorm1d": lambda o: 2 * o.arg("n"),
-    "BatchNorm2d": lambda o: 2 * o.arg("n"),
-    "LayerNorm": lambda o: 2 * o.arg("n"),
+    "BatchNorm1d": lambda o: 2 * o.args["n"],
+    "BatchNorm2d": lambda o: 2 * o.args["n"],
+    "LayerNorm": lambda o: 2 * o.args["n"],
     "PReLU": lambda o: 1,
-    "Embedding": lambda o: o.arg("n") * o.arg("width"),
+    "Embedding": lambda o: o.args["n"] * o.args["width"],
 }
 
 
 def _conv_shape(o: Op, s: Shape) -> Shape:
-    side = [(_int(d) + 2 * (o.arg("k") // 2) - o.arg("k")) // o.arg("stride") + 1 for d in s[2:]]
-    return (s[0], o.arg("out"), *side)
+    side = [(_int(d) + 2 * (o.args["k"] // 2) - o.args["k"]) // o.args["stride"] + 1 for d in s[2:]]
+    return (s[0], o.args["out"], *side)
 
 
 _SHAPE: dict[str, Callable[[Op, Shape], Shape]] = {
-    "Linear": lambda o, s: (*s[:-1], o.arg("out")),
+    "Linear": lambda o, s: (*s[:-1], o.args["out"]),
     "Conv2d": _conv_shape,
     "MaxPool2d": lambda o, s: (*s[:2], *(_int(d) // 2 for d in s[2:])),
     "AdaptiveAvgPool2d": lambda o, s: (*s[:2], 1, 1),
     "Flatten": lambda o, s: (s[0], prod(_int(d) for d in s[1:])),
-    "Embedding": lambda o, s: (*s, o.arg("width")),
+    "Embedding": lambda o, s: (*s, o.args["width"]),
 }
 
 
@@ -185,58 +177,50 @@ def _run_sequential(item: Op, shape: Shape, call: _Call) -> Shape:
 
 
 def _run_residual(item: Op, shape: Shape, call: _Call) -> Shape:
-    out = call(item.child("body"), shape)
+    out = call(item.children["body"], shape)
     if "shortcut" in item.children:
-        call(item.child("shortcut"), shape)
-    return call(item.child("act"), out)
+        call(item.children["shortcut"], shape)
+    return call(item.children["act"], out)
 
 
 def _run_dense(item: Op, shape: Shape, call: _Call) -> Shape:
-    out = call(item.child("body"), shape)
+    out = call(item.children["body"], shape)
     return (shape[0], _int(shape[1]) + _int(out[1]), *shape[2:])
 
 
 def _run_embeddings(item: Op, shape: Shape, call: _Call) -> Shape:
-    out = call(item.child("tokens"), shape)
-    call(item.child("positions"), shape[1:])
-    return call(item.child("dropout"), call(item.child("norm"), out))
+    out = call(item.children["tokens"], shape)
+    call(item.children["positions"], shape[1:])
+    return call(item.children["dropout"], call(item.children["norm"], out))
 
 
 def _run_attention(item: Op, shape: Shape, call: _Call) -> Shape:
-    call(item.child("qkv"), shape)
-    if item.arg("eager"):
-        call(item.child("dropout"), (shape[0], item.arg("heads"), shape[1], shape[1]))
-    return call(item.child("out"), shape)
+    call(item.children["qkv"], shape)
+    if item.args["eager"]:
+        call(item.children["dropout"], (shape[0], item.args["heads"], shape[1], shape[1]))
+    return call(item.children["out"], shape)
 
 
 def _run_block(item: Op, shape: Shape, call: _Call) -> Shape:
-    if item.arg("prenorm"):
-        call(item.child("norm1"), shape)
-        call(item.child("attention"), shape)
-        call(item.child("dropout1"), shape)
-        call(item.child("norm2"), shape)
-        call(item.child("feed_forward"), shape)
-        return call(item.child("dropout2"), shape)
-    call(item.child("attention"), shape)
-    call(item.child("dropout1"), shape)
-    call(item.child("norm1"), shape)
-    call(item.child("feed_forward"), shape)
-    call(item.child("dropout2"), shape)
-    return call(item.child("norm2"), shape)
+    for half, number in (("attention", 1), ("feed_forward", 2)):
+        parts = (half, f"dropout{number}")
+        for name in (f"norm{number}", *parts) if item.args["prenorm"] else (*parts, f"norm{number}"):
+            shape = call(item.children[name], shape)
+    return shape
 
 
 def _run_gated(item: Op, shape: Shape, call: _Call) -> Shape:
-    hidden = call(item.child("gate"), shape)
-    call(item.child("act"), hidden)
-    return call(item.child("down"), call(item.child("up"), shape))
+    hidden = call(item.children["gate"], shape)
+    call(item.children["act"], hidden)
+    return call(item.children["down"], call(item.children["up"], shape))
 
 
 def _run_transformer(item: Op, shape: Shape, call: _Call) -> Shape:
-    hidden = call(item.child("embeddings"), shape)
-    for block in item.child("layers").children.values():
+    hidden = call(item.children["embeddings"], shape)
+    for block in item.children["layers"].children.values():
         hidden = call(block, hidden)
-    hidden = call(item.child("norm"), hidden)
-    return call(item.child("head"), hidden if item.arg("lm") else (hidden[0], hidden[2]))
+    hidden = call(item.children["norm"], hidden)
+    return call(item.children["head"], hidden if item.args["lm"] else (hidden[0], hidden[2]))
 
 
 _RUN: dict[str, Callable[[Op, Shape, _Call], Shape]] = {
@@ -271,46 +255,42 @@ def activation(name: str, *, inplace: bool = False) -> Op:
 
 def widths(shape: str, first: int, last: int, depth: int) -> list[int]:
     """Return ``depth`` layer widths between ``first`` and ``last`` in one of the dissertation's patterns."""
-    if shape == "uniform":
-        return [first] * depth
-    if shape == "pyramid":
-        return [max(last, first >> (i + 1)) for i in range(depth)]
-    if shape == "gradual":
-        return [round(first + (last - first) * (i + 1) / (depth + 1)) or 1 for i in range(depth)]
     middle = max(1, min(first, last, max(first, last) // 8))
-    if shape == "bottleneck":
-        return [middle if i % 2 else first for i in range(depth)]
-    # hourglass: down to the middle layer, then up again
     half = max(1, (depth - 1) / 2)
-    return [max(1, round(first - (first - middle) * (1 - abs(i - half) / half))) for i in range(depth)]
+    at: Mapping[str, Callable[[int], int]] = {
+        "uniform": lambda i: first,
+        "pyramid": lambda i: max(last, first >> (i + 1)),
+        "gradual": lambda i: round(first + (last - first) * (i + 1) / (depth + 1)) or 1,
+        "bottleneck": lambda i: middle if i % 2 else first,
+        # down to the middle layer, then up again
+        "hourglass": lambda i: max(1, round(first - (first - middle) * (1 - abs(i - half) / half))),
+    }
+    return [at[shape](i) for i in range(depth)]
 
 
 def _mlp(arch: Arch) -> tuple[Op, tuple[int, ...]]:
     steps: list[Op] = []
     width = arch["inp"]
     for out in widths(arch["shape"], arch["width"], arch["out"], arch["depth"]):
-        steps.append(op("Linear", inp=width, out=out, bias=True))
+        steps.append(_linear(width, out))
         if arch["bn"]:
             steps.append(op("BatchNorm1d", n=out))
         steps.append(activation(arch["act"]))
         if arch["drop"]:
             steps.append(op("Dropout", p=arch["drop"]))
         width = out
-    steps.append(op("Linear", inp=width, out=arch["out"], bias=True))
+    steps.append(_linear(width, arch["out"]))
     if arch["softmax"]:
         steps.append(op("Softmax"))
     return sequential(*steps), (arch["inp"],)
 
 
 def _conv_unit(arch: Arch, inp: int, out: int, stride: int = 1, *, last_act: bool = True) -> list[Op]:
-    k, groups = arch["k"], inp if arch["separable"] and inp > 3 else 1
-    bias = not arch["bn"]
-    steps: list[Op] = []
-    if groups > 1:
-        steps.append(op("Conv2d", inp=inp, out=inp, k=k, stride=stride, groups=groups, bias=bias))
-        steps.append(op("Conv2d", inp=inp, out=out, k=1, stride=1, groups=1, bias=bias))
+    k, bias = arch["k"], not arch["bn"]
+    if arch["separable"] and inp > 3:
+        steps = [_conv(inp, inp, k, stride, inp, bias=bias), _conv(inp, out, bias=bias)]
     else:
-        steps.append(op("Conv2d", inp=inp, out=out, k=k, stride=stride, groups=1, bias=bias))
+        steps = [_conv(inp, out, k, stride, bias=bias)]
     if arch["bn"]:
         steps.append(op("BatchNorm2d", n=out))
     if last_act:
@@ -321,98 +301,53 @@ def _conv_unit(arch: Arch, inp: int, out: int, stride: int = 1, *, last_act: boo
 
 
 def _cnn(arch: Arch) -> tuple[Op, tuple[int, ...]]:
-    shape, depth, base = arch["shape"], arch["depth"], arch["base"]
+    shape, every, strided = arch["shape"], arch["every"], arch["strided"]
     steps: list[Op] = []
-    channels = arch["chans"]
-    side = arch["size"]
-    plan = _cnn_widths(shape, base, depth, arch["cap"])
-    for i, out in enumerate(plan):
-        shrink = bool(arch["every"]) and i % arch["every"] == arch["every"] - 1 and side >= 4
-        stride = 2 if shrink and arch["strided"] else 1
+    channels, side = arch["chans"], arch["size"]
+    for i, out in enumerate(_cnn_widths(shape, arch["base"], arch["depth"], arch["cap"])):
+        shrinks = bool(every) and i % every == every - 1 and side >= 4
+        stride = 2 if shrinks and strided else 1
         if shape == "residual" and i:
-            children = {"body": sequential(*_conv_unit(arch, channels, out, stride, last_act=False))}
-            if stride > 1 or channels != out:
-                children["shortcut"] = op("Conv2d", inp=channels, out=out, k=1, stride=stride, groups=1, bias=False)
-            children["act"] = activation(arch["act"], inplace=arch["inplace"])
-            steps.append(op("ResidualBlock", children))
-            channels = out
+            steps.append(_residual(arch, channels, out, stride))
         elif shape == "dense" and i:
             steps.append(op("DenseLayer", {"body": sequential(*_conv_unit(arch, channels, out))}))
-            channels += out
-            if stride > 1:
-                steps.append(op("MaxPool2d"))
+            out += channels  # noqa: PLW2901
         else:
             steps += _conv_unit(arch, channels, out, stride)
-            channels = out
-        if shrink and not arch["strided"]:
+        channels = out
+        if shrinks and not (strided and (shape != "dense" or not i)):
             steps.append(op("MaxPool2d"))
-        if shrink:
-            side = (side + 1) // 2 if arch["strided"] and shape != "dense" else side // 2
-    steps += [op("AdaptiveAvgPool2d"), op("Flatten")]
-    steps.append(op("Linear", inp=channels, out=arch["classes"], bias=True))
+        if shrinks:
+            side = (side + 1) // 2 if strided and shape != "dense" else side // 2
+    steps += [op("AdaptiveAvgPool2d"), op("Flatten"), _linear(channels, arch["classes"])]
     return sequential(*steps), (arch["chans"], arch["size"], arch["size"])
 
 
+def _residual(arch: Arch, inp: int, out: int, stride: int) -> Op:
+    children = {"body": sequential(*_conv_unit(arch, inp, out, stride, last_act=False))}
+    if stride > 1 or inp != out:
+        children["shortcut"] = _conv(inp, out, stride=stride)
+    children["act"] = activation(arch["act"], inplace=arch["inplace"])
+    return op("ResidualBlock", children)
+
+
 def _cnn_widths(shape: str, base: int, depth: int, cap: int) -> list[int]:
-    if shape == "pyramid":
-        return [min(cap, round(base * 1.36**i)) for i in range(depth)]
-    if shape == "gradual":
-        return [min(cap, base + round(base * i / 4)) for i in range(depth)]
-    if shape == "hourglass":
-        return widths("hourglass", base, base, depth)
-    if shape == "bottleneck":
-        return [max(4, base // 4) if i % 3 == 1 else base for i in range(depth)]
-    if shape == "dense":
-        return [base if i == 0 else max(4, base // 4) for i in range(depth)]
-    if shape == "residual":
-        return [min(cap, base * 2 ** (i // 4)) for i in range(depth)]
-    return [base] * depth
+    narrow = max(4, base // 4)
+    hourglass = widths("hourglass", base, base, depth)
+    at: Mapping[str, Callable[[int], int]] = {
+        "uniform": lambda i: base,
+        "pyramid": lambda i: min(cap, round(base * 1.36**i)),
+        "gradual": lambda i: min(cap, base + round(base * i / 4)),
+        "hourglass": lambda i: hourglass[i],
+        "bottleneck": lambda i: narrow if i % 3 == 1 else base,
+        "dense": lambda i: narrow if i else base,
+        "residual": lambda i: min(cap, base * 2 ** (i // 4)),
+    }
+    return [at[shape](i) for i in range(depth)]
 
 
 def _transformer(arch: Arch) -> tuple[Op, tuple[int, ...]]:
-    width, hidden, p = arch["width"], arch["ff"], arch["drop"]
-    blocks = {}
-    for i in range(arch["depth"]):
-        if arch["gated"]:
-            feed_forward = op(
-                "GatedFeedForward",
-                {
-                    "gate": op("Linear", inp=width, out=hidden, bias=False),
-                    "up": op("Linear", inp=width, out=hidden, bias=False),
-                    "act": activation(arch["act"]),
-                    "down": op("Linear", inp=hidden, out=width, bias=False),
-                },
-            )
-        else:
-            feed_forward = sequential(
-                op("Linear", inp=width, out=hidden, bias=True),
-                activation(arch["act"]),
-                op("Dropout", p=p),
-                op("Linear", inp=hidden, out=width, bias=True),
-            )
-        attention = op(
-            "SelfAttention",
-            {
-                "qkv": op("Linear", inp=width, out=3 * width, bias=True),
-                "dropout": op("Dropout", p=p),
-                "out": op("Linear", inp=width, out=width, bias=True),
-            },
-            heads=arch["heads"],
-            eager=arch["eager"],
-            causal=arch["lm"],
-        )
-        blocks[str(i)] = op(
-            "TransformerBlock",
-            {
-                "norm1": op("LayerNorm", n=width),
-                "attention": attention,
-                "dropout1": op("Dropout", p=p),
-                "norm2": op("LayerNorm", n=width),
-                "feed_forward": feed_forward,
-                "dropout2": op("Dropout", p=p),
-            },
-            prenorm=arch["prenorm"],
-        )
+    width, p = arch["width"], arch["drop"]
     embeddings = op(
         "Embeddings",
         {
@@ -423,14 +358,49 @@ def _transformer(arch: Arch) -> tuple[Op, tuple[int, ...]]:
         },
     )
     out = arch["vocab"] if arch["lm"] else arch["classes"]
-    model = op(
-        "TransformerModel",
-        {
-            "embeddings": embeddings,
-            "layers": op("ModuleList", blocks),
-            "norm": op("LayerNorm", n=width),
-            "head": op("Linear", inp=width, out=out, bias=not arch["lm"]),
-        },
-        lm=arch["lm"],
-    )
-    return model, (arch["seq"],)
+    parts = {
+        "embeddings": embeddings,
+        "layers": op("ModuleList", {str(i): _block(arch) for i in range(arch["depth"])}),
+        "norm": op("LayerNorm", n=width),
+        "head": _linear(width, out, bias=not arch["lm"]),
+    }
+    return op("TransformerModel", parts, lm=arch["lm"]), (arch["seq"],)
+
+
+def _block(arch: Arch) -> Op:
+    width, p = arch["width"], arch["drop"]
+    attention = {
+        "qkv": _linear(width, 3 * width),
+        "dropout": op("Dropout", p=p),
+        "out": _linear(width, width),
+    }
+    parts = {
+        "norm1": op("LayerNorm", n=width),
+        "attention": op("SelfAttention", attention, heads=arch["heads"], eager=arch["eager"], causal=arch["lm"]),
+        "dropout1": op("Dropout", p=p),
+        "norm2": op("LayerNorm", n=width),
+        "feed_forward": _feed_forward(arch),
+        "dropout2": op("Dropout", p=p),
+    }
+    return op("TransformerBlock", parts, prenorm=arch["prenorm"])
+
+
+def _feed_forward(arch: Arch) -> Op:
+    width, hidden, act = arch["width"], arch["ff"], activation(arch["act"])
+    if not arch["gated"]:
+        return sequential(_linear(width, hidden), act, op("Dropout", p=arch["drop"]), _linear(hidden, width))
+    parts = {
+        "gate": _linear(width, hidden, bias=False),
+        "up": _linear(width, hidden, bias=False),
+        "act": act,
+        "down": _linear(hidden, width, bias=False),
+    }
+    return op("GatedFeedForward", parts)
+
+
+def _linear(inp: int, out: int, *, bias: bool = True) -> Op:
+    return op("Linear", inp=inp, out=out, bias=bias)
+
+
+def _conv(inp: int, out: int, k: int = 1, stride: int = 1, groups: int = 1, *, bias: bool = False) -> Op:
+    return op("Conv2d", inp=inp, out=out, k=k, stride=stride, groups=groups, bias=bias)

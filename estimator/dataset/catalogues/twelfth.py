@@ -452,7 +452,6 @@ _SIZED = Collection(
 )
 
 _GIVEN = "input_ids@32000:L attention_mask@=1:L labels@32000:L"
-_HEARING: Mapping[str, Any] = {**WORDS, "num_key_value_heads": 6, "head_dim": 64}
 _WRITING: tuple[TransformersRow, ...] = (  # words alone, of new families
     (
         "minimax_m3",
