@@ -45,7 +45,7 @@ def isolated(parts: Sequence[str], seed: int = SEED) -> list[Spec]:
     whole = [spec for part in parts if PARTS[part].own for spec in specs(part, seed)]
     chosen: dict[tuple[str, str], Spec] = {}
     for spec in (spec for part in parts if not PARTS[part].own for spec in specs(part, seed)):
-        if spec.group in _CONTEXT_GROUPS.split() and spec.batch_size * (spec.seq_len or 1) <= 2048:
+        if spec.group in _CONTEXT_GROUPS.split() and spec.tokens <= 2048:
             chosen.setdefault((spec.group, spec.kind), spec)
     return [*whole, *chosen.values()]
 

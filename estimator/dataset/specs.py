@@ -82,6 +82,11 @@ class Spec:
         """Sixteen hex digits that stand for the model and the shape of one example."""
         return _digest([self.source, self.family, self.name, self.arch, self.seq_len])
 
+    @property
+    def tokens(self) -> int:
+        """Tokens of a batch; its examples where these are no sequences."""
+        return self.batch_size * (self.seq_len or 1)
+
     @cached_property
     def split(self) -> Split:
         """Part of the data set: decided by the architecture family, never by the row."""

@@ -127,14 +127,13 @@ class Worker:
 
     def _build(self, spec: Spec) -> nn.Module:
         """Build a model; on the GPU, where initialising takes no time, unless its code cannot."""
-        if spec.source == "synthetic":
-            with torch.device(self._device.name):
-                return build_model(spec)
         try:
             with torch.device(self._device.name):
                 return build_model(spec)
         except (TypeError, RuntimeError):
-            return build_model(spec)
+            if spec.source == "synthetic":
+                raise
+        return build_model(spec)
 
     def _run(self, todo: dict[str, Spec], model: nn.Module) -> None:
         """Measure what is to do, one precision after the other, and strike it off."""
@@ -154,25 +153,35 @@ class Worker:
                     if guess > 1.5 * LIMIT_MIB or too_slow(spec, done):
                         continue
                     self._claim(spec, min(guess, _WHOLE_MIB))
-                before, failure = self._device.allocated(), ""
-                try:
-                    measured = self._measure(spec, model, guess)
-                except torch.OutOfMemoryError:
-                    raise
-                except (RuntimeError, TypeError, ValueError) as error:
-                    if "CUDA error" in str(error):
-                        raise
-                    failure = describe(error)
-                if failure:
-                    del todo[spec.id]  # this precision or size is not for this model; others may be
-                    self._pipe.send(("failed", spec.id, failure))
-                    self._device.clean()
-                    if self._device.allocated() > before + _LEFT_MIB:
-                        raise RuntimeError("left out: what failed before is still held, rows would contain it")
-                    continue
-                done.append((spec, measured))
-                del todo[spec.id]
-                self._report(spec, measured)
+                measured = self._tried(todo, spec, model, guess)
+                if measured is not None:
+                    done.append((spec, measured))
+                    self._report(spec, measured)
+
+    def _tried(self, todo: dict[str, Spec], spec: Spec, model: nn.Module, guess: float) -> Measured | None:
+        """Measure a configuration and strike it off; None where its precision or size is not for this model.
+
+        Raises:
+            RuntimeError: the device cannot go on, or what failed is still held, which later rows would contain.
+        """
+        before = self._device.allocated()
+        try:
+            measured = self._measure(spec, model, guess)
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, TypeError, ValueError) as error:
+            if "CUDA error" in str(error):
+                raise
+            failure = describe(error)
+        else:
+            del todo[spec.id]
+            return measured
+        del todo[spec.id]
+        self._pipe.send(("failed", spec.id, failure))
+        self._device.clean()
+        if self._device.allocated() > before + _LEFT_MIB:
+            raise RuntimeError("left out: what failed before is still held, rows would contain it")
+        return None
 
     def _trace(self, spec: Spec, model: nn.Module) -> int:
         """Trace a real model; returns how many numbers its layers put out for one example."""
@@ -239,10 +248,9 @@ def extrapolate(spec: Spec, done: Iterable[tuple[Spec, Measured]]) -> float:
         MiB to claim; twice the limit where a smaller batch of the same kind already ran out of memory, 0
         where nothing like it was measured.
     """
-    size = spec.batch_size * (spec.seq_len or 1)
     best = 0.0
     for other, measured in done:
-        ratio = size / (other.batch_size * (other.seq_len or 1))
+        ratio = spec.tokens / other.tokens
         if spec.kind != other.kind or spec.precision != other.precision:
             continue
         if measured.status == "oom":
@@ -256,13 +264,14 @@ def extrapolate(spec: Spec, done: Iterable[tuple[Spec, Measured]]) -> float:
 
 def too_slow(spec: Spec, done: Iterable[tuple[Spec, Measured]]) -> bool:
     """Say whether a step would take too long to be worth its row."""
-    size = spec.batch_size * (spec.seq_len or 1)
-    for other, measured in done:
-        if other.kind == spec.kind and other.precision == spec.precision and measured.status == "ok":
-            ratio = size / (other.batch_size * (other.seq_len or 1))
-            if ratio > 1 and measured.step_seconds * ratio > _TOO_LONG_SECONDS:
-                return True
-    return False
+    return any(
+        other.kind == spec.kind
+        and other.precision == spec.precision
+        and measured.status == "ok"
+        and spec.tokens > other.tokens
+        and measured.step_seconds * (spec.tokens / other.tokens) > _TOO_LONG_SECONDS
+        for other, measured in done
+    )
 
 
 def main(pipe: Pipe, device: str, seconds: float, traces: bool) -> None:

@@ -54,8 +54,8 @@ def generate_real(
         lengths = sorted({rng.choice(lengths), rng.choice(lengths)})
         model = Spec(entry.source, entry.family, entry.name, entry.group, arch, 1, None, "adam", "fp32", "train")
         drawn = (_run(model, entry, rng, infer, lengths if entry.longest else ()) for _ in range(workloads))
-        different = {spec.id: spec for spec in drawn if _tokens(spec) <= most_tokens}
-        yield from sorted(different.values(), key=lambda spec: (PRECISIONS.index(spec.precision), _tokens(spec)))
+        different = {spec.id: spec for spec in drawn if spec.tokens <= most_tokens}
+        yield from sorted(different.values(), key=lambda spec: (PRECISIONS.index(spec.precision), spec.tokens))
 
 
 def drawn_workload(spec: Spec, entry: Entry, rng: random.Random, infer: float) -> Spec | None:
@@ -71,7 +71,7 @@ def drawn_workload(spec: Spec, entry: Entry, rng: random.Random, infer: float) -
         The other configuration; None where a batch of so many tokens would take too long.
     """
     drawn = _run(spec, entry, rng, infer)
-    return drawn if _tokens(drawn) <= MOST_TOKENS else None
+    return drawn if drawn.tokens <= MOST_TOKENS else None
 
 
 def _run(spec: Spec, entry: Entry, rng: random.Random, infer: float, lengths: Sequence[int] = ()) -> Spec:
@@ -84,11 +84,6 @@ def _run(spec: Spec, entry: Entry, rng: random.Random, infer: float, lengths: Se
         optimizer=rng.choices(*zip(*_OPTIMIZERS.items(), strict=True))[0],
         precision=rng.choices(PRECISIONS, _PRECISION_WEIGHTS)[0],
     )
-
-
-def _tokens(spec: Spec) -> int:
-    """Count a batch's tokens; its samples where these hold none."""
-    return spec.batch_size * (spec.seq_len or 1)
 
 
 def _arch(entry: Entry, sides: Sequence[int], rng: random.Random) -> dict[str, Any]:

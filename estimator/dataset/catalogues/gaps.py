@@ -90,7 +90,7 @@ def _with_runs(entries: Iterable[Entry], measured: Iterable[Spec]) -> Iterator[t
 
 
 def _order(spec: Spec) -> tuple[str, int, int]:
-    return str(spec.arch), PRECISIONS.index(spec.precision), spec.batch_size * (spec.seq_len or 1)
+    return str(spec.arch), PRECISIONS.index(spec.precision), spec.tokens
 
 
 def _chosen(drawn: list[Spec], measured: list[Spec], count: int) -> list[Spec]:

@@ -161,7 +161,7 @@ class Usual:
                 for way in self._ways()
                 if batch * (length or 1) <= _MOST_TOKENS
             ]
-            yield from sorted(found, key=lambda s: (order.index(s.precision), s.batch_size * (s.seq_len or 1)))
+            yield from sorted(found, key=lambda s: (order.index(s.precision), s.tokens))
 
     def _inputs(self, entry: Entry) -> Iterator[tuple[int, int | None, tuple[int, ...]]]:
         """Yield what goes into a model: the side of its pictures, the number of tokens, and the batch sizes."""
