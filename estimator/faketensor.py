@@ -78,8 +78,8 @@ def live_bytes_mode() -> Any:
 
 
 def fake_mode() -> Any:
-    """Return a mode of tensors without data (`estimator.fake_mode`)."""
-    from estimator.fake_mode import Mode  # noqa: PLC0415
+    """Return a mode of tensors without data (`estimator.rehearsals.fake_mode`)."""
+    from estimator.rehearsals.fake_mode import Mode  # noqa: PLC0415
 
     return Mode(allow_non_fake_inputs=True)
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from estimator.faketensor import Inputs, fake_mode, fake_model, unseen_values, with_labels, with_sizes
 from estimator.methods.rad import Rad
 from estimator.methods.rad.convolutions import Convolves
-from estimator.rehearsal import PRECISIONS, line_of, line_of_libraries
+from estimator.rehearsals.lines import PRECISIONS, line_of, line_of_libraries
 from estimator.types import Kind, Precision
 
 # What is rehearsed, in batch sizes that are asked for.
@@ -47,7 +47,7 @@ def table_of(
     """Run a module on fake tensors and print every call with its output's shape, as torchinfo does.
 
     Below it stands what steps take at half of that batch size, at all of it, and at four times of it
-    (`estimator.rehearsal`). Code that PyTorch would compile runs as it is written.
+    (`estimator.rehearsals.lines`). Code that PyTorch would compile runs as it is written.
 
     Args:
         build: makes the module.
@@ -63,7 +63,7 @@ def table_of(
     with _as_written():
         from estimator.dataset import printers  # noqa: PLC0415
         from estimator.dataset.trace import trace  # noqa: PLC0415
-        from estimator.rehearse import Subject, own_or_classifiers, rehearse  # noqa: PLC0415
+        from estimator.rehearsals.rehearse import Subject, own_or_classifiers, rehearse  # noqa: PLC0415
 
         fake = fake_mode()
         model = fake_model(with_sizes(build, inputs), fake)

@@ -65,7 +65,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What steps of the model's own code take that ran on tensors without data (`estimator.rehearsal`).
+    """What steps of the model's own code take that ran on tensors without data (`estimator.rehearsals.lines`).
 
     Attributes:
         kind, precision: of the steps.

@@ -1,4 +1,4 @@
-"""Compares `estimator.allocator` with PyTorch's own allocator on a GPU: random tensors come and go in both.
+"""Compares `estimator.rehearsals.allocator` with PyTorch's own allocator on a GPU: random tensors come and go in both.
 
 Needs torch and a CUDA GPU. Prints, for each kind of sizes, after how many requests both said the same, to the byte, of
 what is used and what is held.
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import torch
 
-from estimator.allocator import Allocator
+from estimator.rehearsals.allocator import Allocator
 
 _KIB: Final = 2**10
 _MIB: Final = 2**20

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch.nn import functional
 
-from estimator.as_on_a_gpu import as_on_a_gpu
 from estimator.faketensor import fake_mode
 from estimator.methods.rad.convolutions import Workspace
-from estimator.recorder import Recorder
+from estimator.rehearsals.as_on_a_gpu import as_on_a_gpu
+from estimator.rehearsals.recorder import Recorder
 
 Order = tuple[int, ...]
 Strides = tuple[tuple[int, ...], tuple[int, ...]]

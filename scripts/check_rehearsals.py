@@ -32,8 +32,8 @@ from estimator.dataset.trace import trace
 from estimator.faketensor import cast, fake_mode, fake_model, own_inputs, unseen_values
 from estimator.methods.rad import Rad
 from estimator.parsers import parse_summary
-from estimator.rehearsal import like
-from estimator.rehearse import Subject, points_of
+from estimator.rehearsals.lines import like
+from estimator.rehearsals.rehearse import Subject, points_of
 from estimator.types import Kind, Optimizer, Precision, Rehearsal, Workload
 from scripts.comparisons import figures, told
 

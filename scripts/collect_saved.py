@@ -23,7 +23,7 @@ from estimator.dataset.rehearsed import main as rehearsing
 from estimator.dataset.saved import main as saving
 from estimator.dataset.specs import Spec, place_of, spec_from_json
 from estimator.dataset.store import DEFAULT, load
-from estimator.rehearsal import like
+from estimator.rehearsals.lines import like
 from estimator.types import Precision
 from scripts.collect_later import copied, tell_failures
 from scripts.parts import SEED

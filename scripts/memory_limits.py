@@ -2,8 +2,8 @@
 
 No summary can tell that, and in what format it is printed hardly matters: one that shows all layers stands for all.
 What is left then is the allocator's own choice of how much it reserves beyond it: however good an account of tensors,
-its bounds come no nearer. A rehearsal follows the allocator, too (`estimator.rehearse`). Judged as RAD's own bounds are
-(`estimator.methods.rad.fit.reached`).
+its bounds come no nearer. A rehearsal follows the allocator, too (`estimator.rehearsals`). Judged as RAD's own bounds
+are (`estimator.methods.rad.fit.reached`).
 
 ``python -m scripts.memory_limits FILE`` writes it as JSON, in minutes on 16 cores.
 """

@@ -29,7 +29,7 @@ from estimator.dataset.store import (
     load,
 )
 from estimator.dataset.tree import from_json
-from estimator.rehearsal import like
+from estimator.rehearsals.lines import like
 from estimator.types import KINDS, LIBRARIES, Kind, Libraries
 
 _ALIKE = 4000

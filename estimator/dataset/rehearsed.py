@@ -18,8 +18,8 @@ from estimator.dataset.worker import Pipe, ask, describe
 from estimator.faketensor import fake_mode, fake_model
 from estimator.methods.rad import Rad
 from estimator.methods.rad.convolutions import Convolves
-from estimator.rehearsal import PRECISIONS, like
-from estimator.rehearse import Subject, points_of
+from estimator.rehearsals.lines import PRECISIONS, like
+from estimator.rehearsals.rehearse import Subject, points_of
 from estimator.types import Kind, Point, Precision
 
 

@@ -28,7 +28,7 @@ MAX_DIM: Final = 10**12
 MAX_DIMS: Final = 12
 
 _QUOTE: Final = 120
-# How lines of a rehearsal begin (`estimator.rehearsal`).
+# How lines of a rehearsal begin (`estimator.rehearsals.lines`).
 _REHEARSED: Final = "Rehearsed "
 _MAX_PREFIX: Final = 80
 _MOST_RANKS: Final = 64

@@ -12,7 +12,7 @@ from collections import Counter
 from math import prod
 from typing import Final, NamedTuple
 
-from estimator import rehearsal, sizes, versions
+from estimator import sizes, versions
 from estimator.adapters import FROZEN
 from estimator.breath import OFTEN, breathe
 from estimator.layer import Layer
@@ -20,6 +20,7 @@ from estimator.parametrized import LIST
 from estimator.parsers import text as t
 from estimator.parsers import whole
 from estimator.parsers.tree import RawShape, batch_of, nest, per_sample, root_of
+from estimator.rehearsals import lines as rehearsal
 from estimator.types import ModelSummary, SummaryError
 from estimator.walk import elements
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from estimator.allocator import Allocator, Block, NewProcess, anywhere
+from estimator.rehearsals.allocator import Allocator, Block, NewProcess, anywhere
 
 MIB = 2**20
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from estimator.as_on_a_gpu import as_on_a_gpu
+from estimator.rehearsals.as_on_a_gpu import as_on_a_gpu
 
 HALF, WHOLE = torch.bfloat16, torch.float32
 MASK = torch.zeros(1, 1, 16, 16)

@@ -12,9 +12,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from estimator import autocast
-from estimator.as_on_a_gpu import as_on_a_gpu
-from estimator.autocast import autocasting
+from estimator.rehearsals import autocast
+from estimator.rehearsals.as_on_a_gpu import as_on_a_gpu
+from estimator.rehearsals.autocast import autocasting
 
 HALF, WHOLE = torch.float16, torch.float32
 

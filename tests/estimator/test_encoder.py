@@ -11,10 +11,10 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from estimator.as_on_a_gpu import as_on_a_gpu
 from estimator.faketensor import cast
 from estimator.methods.rad.convolutions import Workspace
-from estimator.recorder import GONE, Recorder
+from estimator.rehearsals.as_on_a_gpu import as_on_a_gpu
+from estimator.rehearsals.recorder import GONE, Recorder
 
 MIB = 2**20
 CUBLAS = 32.0

@@ -10,9 +10,9 @@ from torch import nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 from torch.nn import functional
 
-from estimator.fake_mode import Mode
 from estimator.faketensor import own_inputs
 from estimator.parsers import parse_summary
+from estimator.rehearsals.fake_mode import Mode
 from estimator.summarize import table_of
 
 CUBLAS = 32  # MiB of its workspace

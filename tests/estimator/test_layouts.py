@@ -7,9 +7,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
-from estimator.as_on_a_gpu import as_on_a_gpu
 from estimator.methods.rad.convolutions import Workspace
-from estimator.recorder import Recorder
+from estimator.rehearsals.as_on_a_gpu import as_on_a_gpu
+from estimator.rehearsals.recorder import Recorder
 from scripts.check_layouts import OPERATIONS, ORDERS, Order, rehearsed
 
 COME, LAST, SWAPPED = range(3)

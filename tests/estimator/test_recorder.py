@@ -11,11 +11,11 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
-from estimator.as_on_a_gpu import as_on_a_gpu
-from estimator.autocast import autocasting
 from estimator.methods.rad.convolutions import Workspace
 from estimator.methods.rad.recurrences import Recurrence, workspace_bytes
-from estimator.recorder import GONE, Recorder
+from estimator.rehearsals.as_on_a_gpu import as_on_a_gpu
+from estimator.rehearsals.autocast import autocasting
+from estimator.rehearsals.recorder import GONE, Recorder
 from tests.estimator.test_rehearse import CUBLAS
 
 WORKS = Workspace((700.0,), (800.0,), (900.0,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from estimator.reduction import buffer
+from estimator.rehearsals.reduction import buffer
 
 MIB = 2**20
 

@@ -12,7 +12,7 @@ from estimator.methods.rad import Rad
 from estimator.methods.rad.features import FEATURES, MIB
 from estimator.methods.rad.rehearsed import REHEARSED, Account, Rehearsed, account
 from estimator.parsers import parse_summary
-from estimator.rehearsal import OPTIMIZERS, PRECISIONS, Found, line_of, line_of_libraries, of_workload
+from estimator.rehearsals.lines import OPTIMIZERS, PRECISIONS, Found, line_of, line_of_libraries, of_workload
 from estimator.store import SHIPPED, ModelError, Store
 from estimator.types import Libraries, Point, Rehearsal, SummaryError, Workload
 

@@ -17,16 +17,16 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
-from estimator.as_on_a_gpu import as_on_a_gpu
 from estimator.faketensor import fake_model, own_inputs, plain_inputs, unseen_values
 from estimator.methods.rad import Rad
 from estimator.methods.rad.convolutions import DRAWS, Convolves, Workspace
 from estimator.methods.rad.program import Conv, Extents, Three
 from estimator.methods.rad.recurrences import Recurrence
 from estimator.parsers import parse_summary
-from estimator.recorder import GONE, Recorder
-from estimator.rehearsal import OPTIMIZERS, PRECISIONS
-from estimator.rehearse import Subject, followed, points_of, rehearse
+from estimator.rehearsals.as_on_a_gpu import as_on_a_gpu
+from estimator.rehearsals.lines import OPTIMIZERS, PRECISIONS
+from estimator.rehearsals.recorder import GONE, Recorder
+from estimator.rehearsals.rehearse import Subject, followed, points_of, rehearse
 from estimator.summarize import summary_of, table_of
 from estimator.types import Optimizer, Point, Precision, Workload
 from slurm_hooks.radctl.main import cli
@@ -82,7 +82,7 @@ def works(monkeypatch: pytest.MonkeyPatch) -> Works:
         def of(one: Recurrence, *, backward: bool = False) -> int:
             return 0 if backward else count(one)
 
-        monkeypatch.setattr("estimator.recurrent.workspace_bytes", of)
+        monkeypatch.setattr("estimator.rehearsals.recurrent.workspace_bytes", of)
 
     return put
 
@@ -648,7 +648,7 @@ def test_autocast_casts_the_logarithms_of_a_classifiers_loss(monkeypatch: pytest
         kept.append(parts)
         return 0.0, 0.0, 0.0
 
-    monkeypatch.setattr("estimator.rehearse.followed", follow)
+    monkeypatch.setattr("estimator.rehearsals.rehearse.followed", follow)
     points(nn.Sequential(nn.Linear(8, 8192)), (8,), (4096,))
     half = 4096 * 8192 * 2
     steps = {precision: kept[at * (len(OPTIMIZERS) + 1)][1] for at, precision in enumerate(PRECISIONS)}

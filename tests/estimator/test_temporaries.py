@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from estimator.temporaries import temporary
+from estimator.rehearsals.temporaries import temporary
 
 MIB = 2**20
 

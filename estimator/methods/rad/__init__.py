@@ -24,7 +24,7 @@ from estimator.methods.rad.rehearsed import Rehearsed, account
 from estimator.methods.rad.trees import Trees
 from estimator.methods.rad.workspace import Workspaces
 from estimator.parallel import beside
-from estimator.rehearsal import of_workload
+from estimator.rehearsals.lines import of_workload
 from estimator.shapes import reckonable, with_shapes
 from estimator.shapes.tables import sequence_first
 from estimator.sparse import sparse

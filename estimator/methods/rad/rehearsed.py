@@ -15,7 +15,7 @@ from estimator.methods.rad.features import FEATURES, MIB
 from estimator.methods.rad.known import finite
 from estimator.methods.rad.liveness import Memory
 from estimator.methods.rad.trees import Trees
-from estimator.rehearsal import Found
+from estimator.rehearsals.lines import Found
 
 REHEARSED: Final = ("over_summary", "over_used", "most", "apart")
 """What trees are told of a rehearsal beside the features of the request."""

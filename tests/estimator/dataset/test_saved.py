@@ -15,7 +15,7 @@ import pytest
 from estimator.dataset.packing import add_rehearsed, add_saved
 from estimator.dataset.store import DEFAULT, committed, load
 from estimator.methods.rad.convolutions import Workspace
-from estimator.rehearsal import of_workload
+from estimator.rehearsals.lines import of_workload
 from estimator.types import Point
 
 torch = pytest.importorskip("torch")

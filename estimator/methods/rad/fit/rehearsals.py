@@ -30,7 +30,7 @@ from estimator.methods.rad.fit.processes import forked
 from estimator.methods.rad.fit.reached import Reached, reached
 from estimator.methods.rad.rehearsed import APART, Account, account, share_of
 from estimator.parsers import parse_summary
-from estimator.rehearsal import Found, of_workload
+from estimator.rehearsals.lines import Found, of_workload
 from estimator.types import Rehearsal, SummaryError, Workload
 
 MISS: Final = 0.007

@@ -1,7 +1,7 @@
 """What CUDA's kernels take from PyTorch's allocator while they work, beside what they give out. Needs torch.
 
 Measured on an H100 and an H200, operation by operation, in steps of the data set's models and alone; convolutions and
-recurrent layers are in `estimator.recorder` and `estimator.recurrent`.
+recurrent layers are in `estimator.rehearsals.recorder` and `estimator.rehearsals.recurrent`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch._prims_common import suggest_memory_format
 
-from estimator.reduction import buffer
+from estimator.rehearsals.reduction import buffer
 
 _ATEN: Final = torch.ops.aten
 # These copy what does not lie in one piece.

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from estimator.autocast import low
 from estimator.methods.rad.recurrences import Recurrence, Type, workspace_bytes
+from estimator.rehearsals.autocast import low
 from estimator.types import Precision
 
 # What cuDNN keeps of each layer, in outputs: gates, states between steps, and what goes to the next layer.

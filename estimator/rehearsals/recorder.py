@@ -17,10 +17,10 @@ from torch._prims_common import suggest_memory_format
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from estimator.layouts import laid
 from estimator.methods.rad.convolutions import Convolves, Sizes, Workspace
 from estimator.methods.rad.program import Conv, Extents, three
-from estimator.temporaries import Pieces, room, temporary
+from estimator.rehearsals.layouts import laid
+from estimator.rehearsals.temporaries import Pieces, room, temporary
 from estimator.types import Libraries, Precision, libraries
 
 Part = list[tuple[int, int]]

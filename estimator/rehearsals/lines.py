@@ -1,7 +1,7 @@
 """What steps of a model's own code take on tensors without data, as `radctl summarize` writes it below a table. Pure.
 
 A rehearsal knows what no summary shows: what functions between the layers keep, and in which order it comes and goes,
-which decides what PyTorch's allocator holds. `estimator.rehearse` makes it.
+which decides what PyTorch's allocator holds. `estimator.rehearsals.rehearse` makes it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Runs steps of a model's own code on tensors without data and follows what they take from the GPU. Needs torch.
 
-`estimator.recorder` writes down which tensors come and go, `estimator.allocator` tells what PyTorch holds for them. The
-CPU's tensors stand for a GPU's: dropout keeps a byte for each number here, attention that PyTorch fuses there keeps no
-matrix, recurrent layers and autocast are as on a GPU. Where the user's loss is not given, a classifier's stands for it.
+`recorder` writes down which tensors come and go, `allocator` tells what PyTorch holds for them. The CPU's tensors stand
+for a GPU's: dropout keeps a byte for each number here, attention that PyTorch fuses there keeps no matrix, recurrent
+layers and autocast are as on a GPU. Where the user's loss is not given, a classifier's stands for it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import torch
 from torch.nn import functional
 from torch.utils._pytree import tree_leaves
 
-from estimator.allocator import Allocator, Block, anywhere
-from estimator.as_on_a_gpu import as_on_a_gpu
-from estimator.autocast import autocasting
 from estimator.dataset.measure import make_optimizer
 from estimator.faketensor import MIB, Inputs, cast
 from estimator.methods.rad.convolutions import DRAWS, Convolves
-from estimator.recorder import GONE, Part, Recorder
-from estimator.rehearsal import OPTIMIZERS, PRECISIONS
+from estimator.rehearsals.allocator import Allocator, Block, anywhere
+from estimator.rehearsals.as_on_a_gpu import as_on_a_gpu
+from estimator.rehearsals.autocast import autocasting
+from estimator.rehearsals.lines import OPTIMIZERS, PRECISIONS
+from estimator.rehearsals.recorder import GONE, Part, Recorder
 from estimator.types import KINDS, Kind, Libraries, Optimizer, Point, Precision, Rehearsal, together
 
 Loss = Callable[[Any], Any]

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch._prims_common import suggest_memory_format
 
-from estimator import autocast, recurrent
-from estimator.attention import attention
-from estimator.encoder import encoder_layer, self_attention
+from estimator.rehearsals import autocast, recurrent
+from estimator.rehearsals.attention import attention
+from estimator.rehearsals.encoder import encoder_layer, self_attention
 
 
 @contextmanager
