@@ -36,6 +36,7 @@ _MOVED: Final[tuple[tuple[Precision, int], ...]] = (("fp32", 4), ("amp", 2))
 _TWO: Final = 2
 _HALF: Final = 2  # bytes of a number
 _NEAR: Final = 0.02
+_NOTHING_KEPT: Final = (0.0,) * len(PRECISIONS)
 _NOTHING_MOVED: Final = ((0.0, 0.0), (0.0, 0.0))
 # In types of models whose attention is among the tokens of a window.
 _WINDOWS: Final = ("Window", "Swin")
@@ -68,19 +69,9 @@ def _of_model(dataset: Dataset, account: Rad, spec: Spec) -> Iterator[Noted]:
     trace = dataset.trace(spec)
     saved = [dataset.saved.get((spec.model_id, precision)) for precision in PRECISIONS]
     saved = [saved[0], *(each and _whole_inputs(trace, each) for each in saved[1:])]
-    whole = printers.torchinfo_text(trace, _BATCH, depth=20)
-    cut = {printers.torchinfo_text(trace, _BATCH, depth=depth): None for depth in _DEPTHS}
-    texts = [
-        ("torchinfo", whole),
-        ("torchsummary", printers.torchsummary_text(trace)),
-        ("module", printers.module_text(trace, with_params=True)),
-        *(("torchinfo", text) for text in cut if text != whole),
-    ]
     calls = calls_of(trace, saved)
-    moved: dict[int, tuple[_Moved, ...]] = {}
-    matrices: dict[int, list[float]] = {}
-    cached: dict[int, int] = {}
-    for format_, text in texts:
+    whole = _Whole({}, {}, {})
+    for format_, text in _texts(trace):
         try:
             shaped, program, _ = account.account(parse_summary(text), Workload(_BATCH, spec.seq_len))
         except SummaryError:
@@ -95,27 +86,46 @@ def _of_model(dataset: Dataset, account: Rad, spec: Spec) -> Iterator[Noted]:
         if format_ == "torchinfo":
             nodes = [node for node, _, _ in pairs]
             hidden = {at: nodes[number].all_saved() for number, at in hidden_blocks(program)}
-            moved = moved or _moved(nodes, program, hidden if None not in saved else {})
-            matrices = matrices or _matrices(nodes, program)
-            cached = cached or _cached(nodes, program)
-            yield from _hidden_of(nodes, program, _Whole(moved, matrices, cached), saved, spec.group)
-        own = _own(format_, pairs, program, hidden)
-        sums: dict[tuple[str, str, tuple[tuple[str, str], ...]], tuple[list[float], list[float]]] = {}
-        for number, values in own.items():
-            key = (
-                program.ends[number][0].type,
-                inside(program.ends, number, "", program.flat),
-                _general(program, number),
+            whole = _Whole(
+                whole.moved or _moved(nodes, program, hidden if None not in saved else {}),
+                whole.matrices or _matrices(nodes, program),
+                whole.cached or _cached(nodes, program),
             )
-            sizes, total = sums.setdefault(key, ([0.0], [0.0] * len(PRECISIONS)))
-            sizes[0] += program.ends[number][3]
-            for place, value in enumerate(values):
-                total[place] += value
-        for (type_, inner, general), (sizes, total) in sums.items():
-            each = tuple(
-                None if kept is None else value / max(sizes[0], 1) for kept, value in zip(saved, total, strict=True)
-            )
-            yield Noted(format_, type_, inner, blocks_of(format_, program.names), general, spec.group, each)
+            yield from _hidden_of(nodes, program, whole, saved, spec.group)
+        yield from _shown(format_, pairs, program, hidden, saved, spec.group)
+
+
+def _texts(trace: Trace) -> Iterator[tuple[str, str]]:
+    """Print a model in each format; with torchinfo all of its layers first, then as users do."""
+    whole = printers.torchinfo_text(trace, _BATCH, depth=20)
+    yield "torchinfo", whole
+    yield "torchsummary", printers.torchsummary_text(trace)
+    yield "module", printers.module_text(trace, with_params=True)
+    cut = {printers.torchinfo_text(trace, _BATCH, depth=depth): None for depth in _DEPTHS}
+    yield from (("torchinfo", text) for text in cut if text != whole)
+
+
+def _shown(
+    format_: str,
+    pairs: Sequence[Pair],
+    program: Program,
+    hidden: Mapping[int, Sequence[float]],
+    saved: Sequence[Sequence[int] | None],
+    group: str,
+) -> Iterator[Noted]:
+    """Note what blocks keep whose layers are shown; the sums of those of one type."""
+    sizes: dict[tuple[str, str, tuple[tuple[str, str], ...]], float] = defaultdict(float)
+    totals: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[float]] = {}
+    for number, values in _own(format_, pairs, program, hidden).items():
+        layer, _, _, elements = program.ends[number]
+        key = layer.type, inside(program.ends, number, "", program.flat), _general(program, number)
+        sizes[key] += elements
+        totals[key] = [one + other for one, other in zip(totals.get(key, _NOTHING_KEPT), values, strict=True)]
+    names = blocks_of(format_, program.names)
+    for (type_, inner, general), total in totals.items():
+        size = max(sizes[type_, inner, general], 1)
+        each = tuple(None if kept is None else value / size for kept, value in zip(saved, total, strict=True))
+        yield Noted(format_, type_, inner, names, general, group, each)
 
 
 _Moved = tuple[float, float]
@@ -194,6 +204,10 @@ class _Whole(NamedTuple):
     cached: Mapping[int, int]
 
 
+_Block = tuple[Node, int, int]
+"""A hidden block: its call, its step, and the elements that it gives out."""
+
+
 def _hidden_of(
     nodes: Sequence[Node],
     program: Program,
@@ -202,56 +216,84 @@ def _hidden_of(
     group: str,
 ) -> Iterator[Noted]:
     """Note what hidden blocks hold in all; the sums of those of one type."""
-    moved, matrices, cached = whole
-    shown = {at: 0.0 for _, at in hidden_blocks(program)}
+    places = hidden_blocks(program)
+    shown = {at: 0.0 for _, at in places}
     before = [moved_by(program, precision, shown) for precision, _ in _MOVED]
-    found: dict[str, list[tuple[Node, int, int]]] = defaultdict(list)
-    for number, at in hidden_blocks(program):
+    found: dict[str, list[_Block]] = defaultdict(list)
+    for number, at in places:
         layer, _, _, size = program.ends[number]
         found[layer.type].append((nodes[number], at, size))
     names = blocks_of("torchinfo", program.names)
-    exact = next(iter(insides(program, hidden_blocks(program), names)), names)
-    owners = [program.owner] if program.owner else []
+    exact = next(iter(insides(program, places, names)), names)
     for type_, blocks in found.items():
-        size = max(sum(size for _, _, size in blocks), 1)
-        largest = max(*(size for _, _, size in blocks), 1)
-        counted = sum(node.all_counted() for node, _, _ in blocks)
-        counted = counted if counted >= _LEAST_COUNTED * size else 0
-        kept = [
-            sum(node.all_saved()[place] for node, _, _ in blocks) / (counted or size)
-            for place in range(len(PRECISIONS))
-        ]
-        more = [0.0] * len(PRECISIONS)
-        longer = [0.0] * len(PRECISIONS)  # for each `TOKENS`
-        for node, at, _ in blocks:
-            tokens = tokens_of(program, at)
-            for place, value in enumerate(matrices.get(id(node), ()) if tokens else ()):
-                more[place] += value / (counted or size)
-                longer[place] += value / (counted or size) * TOKENS / tokens
-        works: list[_Moved] = []
-        for way, each in enumerate(before):
-            most = (0.0, 0.0)
-            for node, at, _ in blocks:
-                at_once, squares = moved.get(id(node), _NOTHING_MOVED)[way]
-                tokens = tokens_of(program, at) if id(node) in matrices else 0
-                work = max(at_once - each[at], 0.0)
-                squares = min(squares, work) if tokens else 0.0
-                most = max(most, ((work - squares) / largest, squares / largest * TOKENS / max(tokens, 1)), key=sum)
-            works.append(most)
-        fits = [value is None or most <= value for value, most in zip(kept, more, strict=True)]
-        values = (
-            counted / size,
-            *(
-                None if each is None else value - most * fit
-                for value, most, fit, each in zip(kept, more, fits, saved, strict=True)
-            ),
-            *(usual for usual, _ in works),
-            *(value * fit for value, fit in zip(longer, fits, strict=True)),
-            *(square for _, square in works),
-            sum(cached.get(id(node), 0) for node, _, _ in blocks) / size,
-        )
-        general = tuple((without(owner, type_) + "~", "") for owner in owners if type_ not in NO_CODE)
-        yield Noted(HIDDEN, type_, "", exact, ((type_, of_model("", names)), *general), group, values)
+        alike = [(type_, of_model("", names))]
+        if program.owner and type_ not in NO_CODE:
+            alike.append((without(program.owner, type_) + "~", ""))
+        yield Noted(HIDDEN, type_, "", exact, tuple(alike), group, _held(blocks, program, whole, before, saved))
+
+
+def _held(
+    blocks: Sequence[_Block],
+    program: Program,
+    whole: _Whole,
+    before: Sequence[Sequence[float]],
+    saved: Sequence[Sequence[int] | None],
+) -> tuple[float | None, ...]:
+    """Give what hidden blocks of one type hold for each element, as `own_code.Hidden` says it.
+
+    Args:
+        blocks: those of the type.
+        program: of the summary that hides them.
+        whole: what the summary that shows all layers tells.
+        before: usually, and under autocast, what is there at each step beside hidden blocks.
+        saved: by precision, what autograd keeps in each call; None where it was not noted.
+    """
+    size = max(sum(size for _, _, size in blocks), 1)
+    counted = sum(node.all_counted() for node, _, _ in blocks)
+    counted = counted if counted >= _LEAST_COUNTED * size else 0
+    each = counted or size
+    sums = [node.all_saved() for node, _, _ in blocks]
+    kept = [sum(one[place] for one in sums) / each for place in range(len(PRECISIONS))]
+    more, longer = _growing(blocks, program, whole.matrices, each)
+    works = [_working(blocks, program, whole, way, before[way]) for way in range(len(_MOVED))]
+    fits = [square <= value for value, square in zip(kept, more, strict=True)]
+    return (
+        counted / size,
+        *(
+            None if noted is None else value - square * fit
+            for value, square, fit, noted in zip(kept, more, fits, saved, strict=True)
+        ),
+        *(usual for usual, _ in works),
+        *(value * fit for value, fit in zip(longer, fits, strict=True)),
+        *(square for _, square in works),
+        sum(whole.cached.get(id(node), 0) for node, _, _ in blocks) / size,
+    )
+
+
+def _growing(
+    blocks: Sequence[_Block], program: Program, matrices: Mapping[int, Sequence[float]], each: int
+) -> tuple[list[float], list[float]]:
+    """Give by precision what is kept of attentions' matrices for each element, as it is and at `TOKENS` tokens."""
+    more, longer = [0.0] * len(PRECISIONS), [0.0] * len(PRECISIONS)
+    for node, at, _ in blocks:
+        tokens = tokens_of(program, at)
+        for place, value in enumerate(matrices.get(id(node), ()) if tokens else ()):
+            more[place] += value / each
+            longer[place] += value / each * TOKENS / tokens
+    return more, longer
+
+
+def _working(blocks: Sequence[_Block], program: Program, whole: _Whole, way: int, before: Sequence[float]) -> _Moved:
+    """Give the most at work in one block for each element: without attention's matrices, and these at `TOKENS`."""
+    largest = max(*(size for _, _, size in blocks), 1)
+    most = (0.0, 0.0)
+    for node, at, _ in blocks:
+        at_once, squares = whole.moved.get(id(node), _NOTHING_MOVED)[way]
+        tokens = tokens_of(program, at) if id(node) in whole.matrices else 0
+        work = max(at_once - before[at], 0.0)
+        squares = min(squares, work) if tokens else 0.0
+        most = max(most, ((work - squares) / largest, squares / largest * TOKENS / max(tokens, 1)), key=sum)
+    return most
 
 
 def _general(program: Program, number: int) -> tuple[tuple[str, str], ...]:
