@@ -56,6 +56,7 @@ MLM, CLS, TOK, QA, CLM, S2S = (
 # What configurations of transformers' models share: the base size, a narrow one, attention with small keys, experts.
 BASE: Mapping[str, Any] = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
 NARROW: Mapping[str, Any] = {"hidden_size": 384, "num_attention_heads": 6, "intermediate_size": 1536}
+_NOTHING: Mapping[str, Any] = {}
 LATENT: Mapping[str, Any] = {
     "q_lora_rank": 384,
     "kv_lora_rank": 256,
@@ -229,6 +230,19 @@ def others(rows: Iterable[Other]) -> Iterator[Entry]:
     """Yield models of any other kind."""
     for name, kind, group, family, feed, head, config, size, longest in rows:
         yield Entry("transformers", name, group, family, feed, size, False, kind, head, config, longest)
+
+
+def classifier(
+    name: str,
+    kind: str,
+    config: Mapping[str, Any] = _NOTHING,
+    *,
+    group: str = "",
+    family: Family = "transformer",
+    head: str = "",
+) -> Picture:
+    """Make the row of a model that classifies pictures; its architecture family is its type, where none is said."""
+    return name, kind, group or kind, family, head, "image", dict(config)
 
 
 def whisper(name: str, config: dict[str, Any]) -> Other:

@@ -26,6 +26,7 @@ from estimator.dataset.catalogues.entries import (
     Other,
     Picture,
     Text,
+    classifier,
     decoder,
     encoder,
     halves,
@@ -490,46 +491,32 @@ _PICTURES: tuple[Picture, ...] = (
     ),
     ("vilt-base", "vilt", "vilt", "transformer", "AutoModel", "read_picture", {"image_size": 224}),
     # Of known families.
-    ("hf-vit-small", "vit", "vit", "transformer", "", "image", {**NARROW}),
-    (
+    classifier("hf-vit-small", "vit", {**NARROW}),
+    classifier(
         "hf-deit-tiny",
         "deit",
-        "vit",
-        "transformer",
-        "DeiTForImageClassification",
-        "image",
         {"hidden_size": 192, "num_attention_heads": 3, "intermediate_size": 768},
+        group="vit",
+        head="DeiTForImageClassification",
     ),
-    (
+    classifier(
         "hf-dinov2-large",
         "dinov2",
-        "vit",
-        "transformer",
-        "",
-        "image",
         {"image_size": 224, "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16},
+        group="vit",
     ),
-    ("hf-swin-small", "swin", "swin", "transformer", "", "image", {"depths": [2, 2, 18, 2]}),
-    (
-        "hf-convnext-base",
-        "convnext",
-        "convnext",
-        "cnn",
-        "",
-        "image",
-        {"depths": [3, 3, 27, 3], "hidden_sizes": [128, 256, 512, 1024]},
+    classifier("hf-swin-small", "swin", {"depths": [2, 2, 18, 2]}),
+    classifier(
+        "hf-convnext-base", "convnext", {"depths": [3, 3, 27, 3], "hidden_sizes": [128, 256, 512, 1024]}, family="cnn"
     ),
-    (
+    classifier(
         "hf-resnet-18",
         "resnet",
-        "resnet",
-        "cnn",
-        "",
-        "image",
         {"layer_type": "basic", "depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512]},
+        family="cnn",
     ),
-    ("hf-resnet-101", "resnet", "resnet", "cnn", "", "image", {"depths": [3, 4, 23, 3]}),
-    ("hf-segformer-b0", "segformer", "segformer", "transformer", "", "image", {}),
+    classifier("hf-resnet-101", "resnet", {"depths": [3, 4, 23, 3]}, family="cnn"),
+    classifier("hf-segformer-b0", "segformer"),
     (
         "hf-segformer-b1-seg",
         "segformer",
@@ -539,7 +526,7 @@ _PICTURES: tuple[Picture, ...] = (
         "segment",
         {"image_size": 512, "hidden_sizes": [64, 128, 320, 512]},
     ),
-    ("hf-beit-large", "beit", "beit", "transformer", "", "image", encoder(1024, 24, 16)),
+    classifier("hf-beit-large", "beit", encoder(1024, 24, 16)),
     (
         "clip-large",
         "clip",

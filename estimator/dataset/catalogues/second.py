@@ -19,6 +19,7 @@ from estimator.dataset.catalogues.entries import (
     Other,
     Picture,
     Text,
+    classifier,
     decoder,
     encoder,
 )
@@ -312,27 +313,21 @@ _SEQ2SEQ: tuple[tuple[str, str, str, dict[str, Any], int], ...] = (
 )
 # transformers' models of pictures: name, model type, architecture family, family, class, feed, configuration.
 _PICTURES: tuple[Picture, ...] = (
-    ("hf-mobilenet-v1", "mobilenet_v1", "mobilenet_v1", "cnn", "", "image", {}),
-    ("hf-textnet-base", "textnet", "textnet", "cnn", "", "image", {}),
-    ("hf-siglip-base", "siglip", "siglip", "transformer", "", "image", {}),
-    ("hf-ijepa-base", "ijepa", "ijepa", "transformer", "", "image", {"image_size": 224}),
-    (
+    classifier("hf-mobilenet-v1", "mobilenet_v1", family="cnn"),
+    classifier("hf-textnet-base", "textnet", family="cnn"),
+    classifier("hf-siglip-base", "siglip"),
+    classifier("hf-ijepa-base", "ijepa", {"image_size": 224}),
+    classifier(
         "hf-perceiver",
         "perceiver",
-        "perceiver",
-        "transformer",
-        "PerceiverForImageClassificationConvProcessing",
-        "image",
         {"num_cross_attention_heads": 1, "num_self_attends_per_block": 6},
+        head="PerceiverForImageClassificationConvProcessing",
     ),
-    (
+    classifier(
         "hf-dinov2-registers-small",
         "dinov2_with_registers",
-        "dinov2_registers",
-        "transformer",
-        "",
-        "image",
         {"image_size": 224, "hidden_size": 384, "num_attention_heads": 6},
+        group="dinov2_registers",
     ),
     ("hf-mae-base", "vit_mae", "vit_mae", "transformer", "ViTMAEForPreTraining", "masked_image", {}),
     (

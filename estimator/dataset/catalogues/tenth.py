@@ -22,6 +22,7 @@ from estimator.dataset.catalogues.entries import (
     TOK,
     Collection,
     Entry,
+    classifier,
     decoder,
     encoder,
     halves,
@@ -319,17 +320,9 @@ _SIZES = Collection(  # of known families, in sizes that were not measured
         ("bart-compact", "bart", "bart", (S2S,), halves(512, 2048, 4, 8), 512),
     ),
     pictures=(
-        ("hf-vit-compact", "vit", "vit", "transformer", "", "image", {**NARROW}),
-        (
-            "hf-swin-compact",
-            "swin",
-            "swin",
-            "transformer",
-            "",
-            "image",
-            {"embed_dim": 64, "depths": [2, 2, 4, 2], "num_heads": [2, 4, 8, 16]},
-        ),
-        ("hf-resnet-compact", "resnet", "resnet", "cnn", "", "image", {"depths": [2, 2, 4, 2]}),
+        classifier("hf-vit-compact", "vit", {**NARROW}),
+        classifier("hf-swin-compact", "swin", {"embed_dim": 64, "depths": [2, 2, 4, 2], "num_heads": [2, 4, 8, 16]}),
+        classifier("hf-resnet-compact", "resnet", {"depths": [2, 2, 4, 2]}, family="cnn"),
     ),
 )
 
