@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
@@ -114,8 +114,28 @@ def read_cases(folder: Path) -> list[Case]:
 
     Raises:
         CasesError: a file is missing or a line cannot be understood.
+        FileRefusedError: a summary is no text, or longer than any.
     """
     path = folder / LABELS
+    cases = []
+    for line, row in _labels(path):
+        try:
+            cases.append(_case(folder, row))
+        except files.FileRefusedError:
+            raise
+        except ValueError as error:
+            raise CasesError(f"{path}: line {line}: {error}") from None
+    if not cases:
+        raise CasesError(f"{path} has no line under its header")
+    return cases
+
+
+def _labels(path: Path) -> Iterator[tuple[int, dict[str, str | None]]]:
+    """Yield the lines of a file of labels, with their numbers.
+
+    Raises:
+        CasesError: it is missing, is no CSV, or lacks a column.
+    """
     try:
         text = files.read_text(path, files.MAX_DATA_BYTES).removeprefix("\ufeff")
     except FileNotFoundError:
@@ -128,25 +148,27 @@ def read_cases(folder: Path) -> list[Case]:
     missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
     if missing:
         raise CasesError(f"{path}: line 1 lacks {', '.join(missing)}: the header is {','.join(COLUMNS)}")
-    cases = []
     for line, row in rows:
         if None in row:  # as of 1,500 for a number, which would count as 1
             raise CasesError(f"{path}: line {line} has more fields than the header: put what holds a comma in quotes")
-        name = row["file"] or ""
-        # Whoever made the folder may read less than who evaluates it: no link leads out of it.
-        if not name or ".." in Path(name).parts or not (folder / name).resolve().is_relative_to(folder.resolve()):
-            raise CasesError(f"{path}: line {line}: {name or 'it names nothing'}: not a regular file of this folder")
-        try:
-            summary = files.read_text(folder / name, files.MAX_SUMMARY_BYTES)
-        except FileNotFoundError:
-            raise CasesError(f"{path}: line {line}: {name} is not there") from None
-        try:
-            cases.append(Case(name, summary, workload_of(row), _measured(row["gpu_memory_mib"])))
-        except ValueError as error:
-            raise CasesError(f"{path}: line {line}: {error}") from None
-    if not cases:
-        raise CasesError(f"{path} has no line under its header")
-    return cases
+        yield line, row
+
+
+def _case(folder: Path, row: Mapping[str, str | None]) -> Case:
+    """Read what one line names.
+
+    Raises:
+        ValueError: it names no file of the folder, or a value is not allowed.
+    """
+    name = row["file"] or ""
+    # Whoever made the folder may read less than who evaluates it: no link leads out of it.
+    if not name or ".." in Path(name).parts or not (folder / name).resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"{name or 'it names nothing'}: not a regular file of this folder")
+    try:
+        summary = files.read_text(folder / name, files.MAX_SUMMARY_BYTES)
+    except FileNotFoundError:
+        raise ValueError(f"{name} is not there") from None
+    return Case(name, summary, workload_of(row), _measured(row["gpu_memory_mib"]))
 
 
 def _measured(text: str | None) -> float:
