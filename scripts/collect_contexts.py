@@ -8,7 +8,6 @@ transformers; nothing is downloaded). Every half minute the results are copied, 
 
 from __future__ import annotations
 
-import argparse
 import random
 import tempfile
 from collections.abc import Iterable
@@ -21,7 +20,7 @@ from estimator.dataset.packing import add_checks
 from estimator.dataset.raw import ROWS
 from estimator.dataset.specs import Source, Spec
 from estimator.dataset.store import DEFAULT, Row, load
-from scripts.collect_later import copied
+from scripts import collecting
 from scripts.parts import SEED
 
 SOURCES = get_args(Source)
@@ -67,14 +66,8 @@ def _small(row: Row) -> bool:
 
 def main() -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="folder of compressed results")
-    parser.add_argument("--minutes", type=float, default=8.0)
-    parser.add_argument("--workers", type=int, default=14)
-    parser.add_argument("--capacity-gib", type=float, default=110.0)
-    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser = collecting.parser(__doc__, minutes=8.0, capacity_gib=110.0)
     parser.add_argument("--sources", nargs="+", default=SOURCES, choices=SOURCES)
-    parser.add_argument("--pack", action="store_true", help="run nothing: add what OUT holds to RAD's data set")
     options = parser.parse_args()
     if options.pack:
         print(add_checks(options.out / f"isolated-{ROWS}.xz", DEFAULT))
@@ -84,7 +77,7 @@ def main() -> None:
     specs = wanted(dataset.rows, (check.spec.id for check in dataset.checks), options.sources)
     print(f"{len(specs)} runs", flush=True)
     many = Options(options.workers, options.capacity_gib * 1024, options.device, minutes=options.minutes, isolated=True)
-    with copied(raw, options.out):
+    with collecting.copied(raw, options.out):
         Collector(specs, raw / "isolated", many).run(lambda text: print(text, flush=True))
 
 

@@ -13,18 +13,17 @@ import random
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from estimator.dataset.collect import Collector, Options, bundles
 from estimator.dataset.packing import add
-from estimator.dataset.raw import FAILURES, ISOLATED, ROWS, TRACES, read_jsonl
+from estimator.dataset.raw import ISOLATED, ROWS, TRACES, read_jsonl
 from estimator.dataset.specs import FITTED, Spec, Split, spec_from_json
 from estimator.dataset.store import DEFAULT, load
+from scripts import collecting
 from scripts.parts import PARTS, SEED, mixed, specs, there
 
 _CONTEXT_GROUPS = (
@@ -61,34 +60,6 @@ def quiet(folder: Path) -> list[Spec]:
     chosen = list(found.values())
     random.Random(SEED).shuffle(chosen)  # noqa: S311 - an order, no secret
     return chosen
-
-
-@contextmanager
-def copied(raw: Path, out: Path, every: float = 30.0) -> Iterator[None]:
-    """Copy raw results, compressed, to another folder after so many seconds again and again, and at the end."""
-    out.mkdir(parents=True, exist_ok=True)
-    over = threading.Event()
-
-    def again() -> None:
-        while not over.wait(every):
-            _copy(raw, out, 1)
-
-    copier = threading.Thread(target=again, daemon=True)
-    copier.start()
-    try:
-        yield
-    finally:
-        over.set()
-        copier.join()
-        _copy(raw, out, 6)
-
-
-def _copy(raw: Path, out: Path, preset: int) -> None:
-    for part in ("main", "isolated", "quiet"):
-        for name in (ROWS, TRACES, FAILURES) if part == "main" else (ROWS,):
-            source = raw / part / name
-            if source.exists():
-                (out / f"{part}-{name}.xz").write_bytes(lzma.compress(source.read_bytes(), preset=preset))
 
 
 def collect(folder: Path, chosen: Sequence[Spec], options: Options) -> None:
@@ -137,23 +108,15 @@ def pack(out: Path, folder: Path, parts: Sequence[str], seed: int) -> dict[str, 
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="folder of compressed raw results")
+    parser = collecting.parser(__doc__, minutes=7.0, capacity_gib=112.0)
     parser.add_argument("--raw", type=Path, help="folder of raw results; what it holds is not measured again")
     parser.add_argument("--parts", nargs="+", default=["fresh12", "kin12"], choices=PARTS, metavar="PART")
     parser.add_argument("--then", nargs="+", default=[], choices=PARTS, metavar="PART", help="parts that follow these")
     parser.add_argument("--seed", type=int, default=SEED, help="equal seeds draw equal configurations")
-    parser.add_argument("--minutes", type=float, default=7.0, help="for what runs side by side")
     parser.add_argument("--quiet", type=float, default=0.9, help="minutes for counters afterwards")
-    parser.add_argument("--workers", type=int, default=14)
-    parser.add_argument("--capacity-gib", type=float, default=112.0)
     parser.add_argument("--own-workers", type=int, default=1, help="beside, for processes of their own; 14 GiB each")
-    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
-    parser.add_argument("--pack", action="store_true", help="measure nothing: add what OUT holds to RAD's data set")
     parser.add_argument("--backwards", action="store_true", help="begin with the models that a run reaches last")
-    parser.add_argument(
-        "--share", default="0/1", metavar="K/N", help="each Nth model from the Kth on: one for each GPU"
-    )
+    collecting.add_share(parser, "each Nth model from the Kth on: one for each GPU")
     parser.add_argument("--new", action="store_true", help="leave out what RAD's data set holds")
     parser.add_argument("--only", help="isolated: measure just these, with a process each")
     return parser
@@ -170,7 +133,7 @@ def main() -> None:
         many = Options(options.workers, 1024 * options.capacity_gib, options.device, options.minutes, isolated=True)
         collect(raw / "isolated", isolated(options.parts, options.seed), many)
         return
-    with copied(raw, options.out):
+    with collecting.copied(raw, options.out):
         _collect_all(options, raw)
     _tell(raw / "main")
 
@@ -181,7 +144,7 @@ def _collect_all(options: argparse.Namespace, raw: Path) -> None:
     command += ["--parts", *options.parts, "--seed", str(options.seed)]
     command += ["--out", str(options.out), "--minutes", str(0.7 * options.minutes), "--device", options.device]
     command += ["--workers", str(options.own_workers), "--capacity-gib", str(14 * options.own_workers)]
-    share, shares = map(int, options.share.split("/"))
+    share, shares = options.share
     beside = None if share else subprocess.Popen(command)
     taken = there() if options.new else set()
     drawn = (*mixed(options.parts, options.seed), *mixed(options.then, options.seed))
@@ -205,13 +168,7 @@ def _tell(folder: Path) -> None:
     rows = list(read_jsonl(folder / ROWS))
     splits = Counter((spec_from_json(r["spec"]).split, r["status"]) for r in rows)
     print(f"{len(rows)} rows: {dict(splits)}; {len({r['spec']['group'] for r in rows})} families", flush=True)
-    tell_failures(folder)
-
-
-def tell_failures(folder: Path) -> None:
-    """Print why configurations failed, what failed most first."""
-    for why, count in Counter(item["why"][:150] for item in read_jsonl(folder / FAILURES)).most_common(40):
-        print(f"{count:4} x {why}", flush=True)
+    collecting.tell_failures(folder)
 
 
 if __name__ == "__main__":

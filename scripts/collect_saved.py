@@ -8,7 +8,6 @@ compressed, to the folder named; ``--pack`` adds them to the data set.
 
 from __future__ import annotations
 
-import argparse
 import random
 import tempfile
 from collections import Counter
@@ -25,7 +24,7 @@ from estimator.dataset.specs import Spec, place_of, spec_from_json
 from estimator.dataset.store import DEFAULT, load
 from estimator.rehearsals.lines import like
 from estimator.types import Precision
-from scripts.collect_later import copied, tell_failures
+from scripts import collecting
 from scripts.parts import SEED
 
 _PRECISIONS: tuple[Precision, ...] = ("fp32", "amp", "bf16")
@@ -85,18 +84,13 @@ def shared(wanted: Iterable[Spec], share: int, shares: int) -> list[Spec]:
 
 def main() -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="folder of compressed results")
-    parser.add_argument("--minutes", type=float, default=4.0)
-    parser.add_argument("--workers", type=int, default=14)
-    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser = collecting.parser(__doc__, minutes=4.0)
     parser.add_argument("--names", nargs="*", help="just models of these names, noted or not")
     parser.add_argument(
         "--raw", type=Path, nargs="*", default=(), help="folders of raw rows, whose models are noted too"
     )
-    parser.add_argument("--share", default="0/1", metavar="K/N", help="an Nth of the models: one for each GPU")
+    collecting.add_share(parser, "an Nth of the models: one for each GPU")
     parser.add_argument("--rehearse", action="store_true", help="rehearse each model instead")
-    parser.add_argument("--pack", action="store_true", help="run nothing: add what OUT holds to RAD's data set")
     options = parser.parse_args()
     if options.pack:
         print((add_rehearsed if options.rehearse else add_saved)(options.out / f"main-{ROWS}.xz", DEFAULT))
@@ -111,14 +105,13 @@ def main() -> None:
     else:
         noted = () if options.names else dataset.saved.keys()
         wanted = [spec for spec in specs(measured) if (spec.model_id, spec.precision) not in noted]
-    share, shares = map(int, options.share.split("/"))
-    wanted = shared(wanted, share, shares)
+    wanted = shared(wanted, *options.share)
     print(f"{len(wanted)} runs", flush=True)
     many = Options(options.workers, 1.0, options.device, minutes=options.minutes)
     worker = rehearsing if options.rehearse else saving
-    with copied(raw, options.out):
+    with collecting.copied(raw, options.out):
         Collector(wanted, raw / "main", many, worker).run(lambda text: print(text, flush=True))
-    tell_failures(raw / "main")
+    collecting.tell_failures(raw / "main")
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from estimator.dataset.specs import FITTED, Spec, generate_synthetic
 from estimator.dataset.store import committed, load
 from estimator.dataset.tree import to_json
 from scripts import collect_later as module
+from scripts import collecting
 from scripts.parts import PARTS, mixed, specs
 
 EARLIER = {
@@ -401,7 +402,7 @@ def test_what_is_there_is_copied_while_it_grows(tmp_path: Path) -> None:
     (raw / "main").mkdir(parents=True)
     out.mkdir()
     (raw / "main" / ROWS).write_text("first\n", "utf-8")
-    with pytest.raises(KeyboardInterrupt), module.copied(raw, out, 3600.0):
+    with pytest.raises(KeyboardInterrupt), collecting.copied(raw, out, 3600.0):
         (raw / "main" / TRACES).write_text("second\n", "utf-8")
         raise KeyboardInterrupt
     assert {path.name for path in out.iterdir()} == {"main-rows.jsonl.xz", "main-traces.jsonl.xz"}
