@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from predictor.types import Floats
+from scripts.markdown import table
 
 
 @dataclass
@@ -30,9 +31,7 @@ class Page:
 
     def table(self, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Add a table."""
-        self.lines += ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-        self.lines += ["| " + " | ".join(row) + " |" for row in rows]
-        self.lines.append("")
+        self.lines += table(head, rows).split("\n")
 
     def bars(self, name: str, title: str, labels: Sequence[str], series: Mapping[str, Sequence[float]]) -> None:
         """Add a figure of grouped bars."""

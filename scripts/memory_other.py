@@ -23,7 +23,8 @@ from estimator.methods.rad.fit.judge import Held
 from estimator.parsers import parse_summary
 from estimator.shapes import with_shapes
 from estimator.types import Method, ModelSummary, SummaryError
-from scripts.memory_page import held_cells, table
+from scripts.markdown import table
+from scripts.memory_page import held_cells
 
 _SORTS = {
     "known": "measured models in other configurations",

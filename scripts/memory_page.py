@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,6 +18,7 @@ from estimator.methods.rad.fit.judge import Held
 from estimator.methods.rad.fit.reached import ALL, DRAWN, FORMATS, MISSES, REHEARSED, LeftOut, Reached
 from estimator.methods.rad.known import LEVELS
 from scripts import memory_prose as prose
+from scripts.markdown import table
 from scripts.memory_asked import Asked
 from scripts.memory_figures import GIB, METHODS, bars, scatter, shown
 from scripts.memory_real import SAID
@@ -38,13 +39,6 @@ _TABLE = {"mlp": "5.3", "cnn": "5.5", "transformer": "5.7"}
 _DATA = {"published": "published, A100", "finished": "published, finished runs only", "ours": "ours, H200"}
 _ESTIMATOR = {"mlp": "13 MLPs", "transformer": "Transformer"}
 _OFTEN = 0.1
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a table in Markdown."""
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
 
 
 def score(cases: Iterable[dict[str, Any]], method: str) -> Errors | None:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from scripts import markdown
 from scripts.demo_data import cnn
 from scripts.devcluster import Cluster, ClusterError, Layout, Rad, free_base_port
 
@@ -163,5 +164,4 @@ class Table:
 
     def markdown(self) -> str:
         """For a page."""
-        lines = [self.heads, ["---", *["---:"] * (len(self.heads) - 1)], *self.rows]
-        return "\n".join(["| " + " | ".join(line) + " |" for line in lines]) + "\n"
+        return markdown.table(self.heads, self.rows, right=True)

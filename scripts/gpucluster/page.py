@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from scripts import markdown
+
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results" / "gpu"
 HEAD = """# RAD on a real GPU
 
@@ -41,8 +43,7 @@ Facts = Mapping[str, Any]
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Rows as a table of Markdown; floats with two digits."""
     shown = [[f"{v:.2f}" if isinstance(v, float) else str("" if v is None else v) for v in row] for row in rows]
-    lines = [list(heads), ["---"] * len(heads), *shown]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+    return markdown.table(heads, shown)
 
 
 def gather(files: Sequence[Facts]) -> list[tuple[str, Facts, Facts]]:
