@@ -1,9 +1,16 @@
-"""The table of catalogues in their package's docstring."""
+"""The tables of modules in their packages' docstrings."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from types import ModuleType
 
+import pytest
+
+import estimator
+import scripts
+from estimator import dataset, rehearsals
 from estimator.dataset import catalogues
 from estimator.dataset.catalogues.catalogue import COLLECTIONS
 
@@ -19,6 +26,10 @@ def test_the_table_says_what_each_module_holds() -> None:
         assert not missing, module
 
 
-def test_every_module_is_named() -> None:
-    for path in Path(catalogues.__file__).parent.glob("[a-z]*.py"):
-        assert path.stem in (catalogues.__doc__ or "")
+@pytest.mark.parametrize("package", [estimator, dataset, catalogues, rehearsals, scripts])
+def test_every_module_is_named(package: ModuleType) -> None:
+    folder = Path(package.__file__ or "").parent
+    names = {path.stem for path in folder.glob("[a-z]*.py")}
+    names |= {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert names
+    assert not {name for name in names if not re.search(rf"\b{name}\b", package.__doc__ or "")}
