@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
@@ -21,7 +21,7 @@ from estimator.dataset.store import Dataset
 from estimator.gpumemnet.method import NAME, Classifier, classifiers_from_json, classifiers_to_json
 from estimator.methods.rad import NAME as RAD
 from estimator.methods.rad import Rad
-from estimator.methods.rad.fit.examples import examples_of
+from estimator.methods.rad.fit.examples import Example, examples_of
 from estimator.methods.rad.fit.judge import Held, judge
 from estimator.methods.rad.fit.reached import LeftOut
 from estimator.methods.rad.retrain import accounting
@@ -105,6 +105,23 @@ def install(results: list[dict[str, Any]], folder: Path) -> None:
     _LOG.info("installed gpumemnet %d in %s", number, folder)
 
 
+def looked_at(model: dict[str, Any], apart: Mapping[str, Sequence[Example]]) -> dict[str, Held]:
+    """Judge a model on each part of the data set that it is not fitted to, and on the draws that are shown apart."""
+    chosen: dict[str, Sequence[Example]] = {**apart}
+    for part, (split, seed) in DRAWS.items():
+        drawn = {spec.id for spec in specs(part, seed)}
+        chosen[part] = [item for item in apart[split] if item.id in drawn]
+    return {part: judge(model, found) for part, found in chosen.items() if found}
+
+
+def by_family(model: dict[str, Any], examples: Iterable[Example]) -> dict[str, Held]:
+    """Judge a model on each architecture family."""
+    families: dict[str, list[Example]] = {}
+    for item in examples:
+        families.setdefault(item.group, []).append(item)
+    return {group: judge(model, families[group]) for group in sorted(families)}
+
+
 def main() -> None:
     """Run the command."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
@@ -133,18 +150,11 @@ def main() -> None:
     rad = store_for(RAD, options.install)
     model, about = rad.load(), next(version.about for version in rad.versions() if version.current)
     account = accounting(model)
-    apart = {split: examples_of(dataset, account, (split,)) for split in get_args(Split) if split not in FITTED}
-    looks: dict[str, Held] = {split: judge(model, found) for split, found in apart.items() if found}
-    for part, (split, seed) in DRAWS.items():
-        drawn = {spec.id for spec in specs(part, seed)}
-        if found := [item for item in apart[split] if item.id in drawn]:
-            looks[part] = judge(model, found)
-    looks |= rehearsed(dataset, Rad(model))
-    fresh = apart["fresh"]
-    families = {
-        group: judge(model, [item for item in fresh if item.group == group])
-        for group in sorted({item.group for item in fresh})
+    apart: dict[str, list[Example]] = {
+        split: examples_of(dataset, account, (split,)) for split in get_args(Split) if split not in FITTED
     }
+    looks = {**looked_at(model, apart), **rehearsed(dataset, Rad(model))}
+    families = by_family(model, apart["fresh"])
     allocator = kept(options.work, "limits", lambda: asdict(of_dataset(dataset)))
     limits = LeftOut.of_json(about["left_out"]), LeftOut.of_json(allocator)
     write_page(dataset, results, cases, looks, families, memory_asked.asked(dataset, model), limits, options.out)
