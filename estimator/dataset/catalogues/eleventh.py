@@ -25,6 +25,8 @@ from estimator.dataset.catalogues.entries import (
     decoder,
     encoder,
     halves,
+    labeller,
+    pair,
     t5,
     whisper,
 )
@@ -628,21 +630,13 @@ _SEEN: tuple[Picture, ...] = (
     classifier("hf-ijepa-huge-thin", "ijepa", {**_HUGE, "num_hidden_layers": 16, "patch_size": 14}),
     classifier("hf-deit-base-distilled", "deit", group="vit", head="DeiTForImageClassificationWithTeacher"),
     ("hf-mae-large", "vit_mae", "vit_mae", "transformer", "ViTMAEForPreTraining", "masked_image", {**_WIDE}),
-    (
+    labeller(
         "hf-segformer-b5-seg",
         "segformer",
-        "segformer",
-        "transformer",
-        "AutoModelForSemanticSegmentation",
-        "segment",
         {"image_size": 512, "depths": [3, 6, 40, 3], "hidden_sizes": [64, 128, 320, 512], "decoder_hidden_size": 768},
     ),
-    (
+    pair(
         "clip-large-336",
-        "clip",
-        "clip",
-        "transformer",
-        "AutoModel",
         "clip",
         {
             "projection_dim": 768,
@@ -655,27 +649,15 @@ _SEEN: tuple[Picture, ...] = (
             },
         },
     ),
-    (
+    pair(
         "clip-huge-thin",
-        "clip",
-        "clip",
-        "transformer",
-        "AutoModel",
         "clip",
         {
             "vision_config": {**_HUGE, "num_hidden_layers": 16, "patch_size": 14},
             "text_config": {**_WIDE, "num_hidden_layers": 12},
         },
     ),
-    (
-        "siglip-large",
-        "siglip",
-        "siglip",
-        "transformer",
-        "AutoModel",
-        "clip",
-        {"vision_config": {**_WIDE}, "text_config": {**_WIDE}},
-    ),
+    pair("siglip-large", "siglip", {"vision_config": {**_WIDE}, "text_config": {**_WIDE}}),
 )
 _HEARD: tuple[Audio, ...] = (
     (

@@ -245,6 +245,23 @@ def classifier(
     return name, kind, group or kind, family, head, "image", dict(config)
 
 
+def labeller(
+    name: str,
+    kind: str,
+    config: Mapping[str, Any] = _NOTHING,
+    *,
+    family: Family = "transformer",
+    head: str = "AutoModelForSemanticSegmentation",
+) -> Picture:
+    """Make the row of a model that labels each pixel of a picture; its architecture family is its type."""
+    return name, kind, kind, family, head, "segment", dict(config)
+
+
+def pair(name: str, kind: str, config: Mapping[str, Any] = _NOTHING, *, group: str = "") -> Picture:
+    """Make the row of a model that compares pictures with words; its family is its type, where none is said."""
+    return name, kind, group or kind, "transformer", "AutoModel", "clip", dict(config)
+
+
 def whisper(name: str, config: dict[str, Any]) -> Other:
     """Make the row of a model that writes down what is said in thirty seconds."""
     head = "AutoModelForSpeechSeq2Seq"

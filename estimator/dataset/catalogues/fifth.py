@@ -29,6 +29,8 @@ from estimator.dataset.catalogues.entries import (
     decoder,
     encoder,
     halves,
+    labeller,
+    pair,
     t5,
     whisper,
 )
@@ -442,14 +444,8 @@ _PICTURES: tuple[Picture, ...] = (
         "clip",
         {"vision_config": {"model_type": "vit"}, "text_config": {"model_type": "bert"}},
     ),
-    (
-        "owlvit-pair",
-        "owlvit",
-        "owlvit",
-        "transformer",
-        "AutoModel",
-        "clip",
-        {"vision_config": {"image_size": 224}, "text_config": {"max_position_embeddings": 77}},
+    pair(
+        "owlvit-pair", "owlvit", {"vision_config": {"image_size": 224}, "text_config": {"max_position_embeddings": 77}}
     ),
     # Of known families.
     classifier("hf-vit-tiny", "vit", {"hidden_size": 192, "num_attention_heads": 3, "intermediate_size": 768}),
@@ -467,26 +463,14 @@ _PICTURES: tuple[Picture, ...] = (
         "segformer",
         {"depths": [3, 4, 18, 3], "hidden_sizes": [64, 128, 320, 512], "decoder_hidden_size": 768},
     ),
-    (
+    labeller(
         "hf-segformer-b4-seg",
         "segformer",
-        "segformer",
-        "transformer",
-        "AutoModelForSemanticSegmentation",
-        "segment",
         {"image_size": 512, "depths": [3, 8, 27, 3], "hidden_sizes": [64, 128, 320, 512], "decoder_hidden_size": 768},
     ),
     classifier("hf-beit-small", "beit", {**NARROW}),
     classifier("hf-mobilenet-v2-140", "mobilenet_v2", {"depth_multiplier": 1.4}, group="mobilenet", family="cnn"),
-    (
-        "clip-small",
-        "clip",
-        "clip",
-        "transformer",
-        "AutoModel",
-        "clip",
-        {"vision_config": {**NARROW, "patch_size": 16}, "text_config": {**NARROW}},
-    ),
+    pair("clip-small", "clip", {"vision_config": {**NARROW, "patch_size": 16}, "text_config": {**NARROW}}),
 )
 _FOUND: dict[str, Any] = {"use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None}
 _SEEN: dict[str, Any] = encoder(768, 12, 12)

@@ -30,6 +30,8 @@ from estimator.dataset.catalogues.entries import (
     decoder,
     encoder,
     halves,
+    labeller,
+    pair,
     t5,
     whisper,
 )
@@ -517,29 +519,17 @@ _PICTURES: tuple[Picture, ...] = (
     ),
     classifier("hf-resnet-101", "resnet", {"depths": [3, 4, 23, 3]}, family="cnn"),
     classifier("hf-segformer-b0", "segformer"),
-    (
-        "hf-segformer-b1-seg",
-        "segformer",
-        "segformer",
-        "transformer",
-        "AutoModelForSemanticSegmentation",
-        "segment",
-        {"image_size": 512, "hidden_sizes": [64, 128, 320, 512]},
-    ),
+    labeller("hf-segformer-b1-seg", "segformer", {"image_size": 512, "hidden_sizes": [64, 128, 320, 512]}),
     classifier("hf-beit-large", "beit", encoder(1024, 24, 16)),
-    (
+    pair(
         "clip-large",
-        "clip",
-        "clip",
-        "transformer",
-        "AutoModel",
         "clip",
         {
             "vision_config": encoder(1024, 24, 16, patch_size=14),
             "text_config": {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072},
         },
     ),
-    ("clip-base-16", "clip", "clip", "transformer", "AutoModel", "clip", {"vision_config": {"patch_size": 16}}),
+    pair("clip-base-16", "clip", {"vision_config": {"patch_size": 16}}),
 )
 _OTHERS: tuple[Other, ...] = (
     (

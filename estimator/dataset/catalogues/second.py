@@ -22,6 +22,7 @@ from estimator.dataset.catalogues.entries import (
     classifier,
     decoder,
     encoder,
+    pair,
 )
 from estimator.types import Family
 
@@ -357,9 +358,9 @@ _PICTURES: tuple[Picture, ...] = (
         "clip_video",
         {**NARROW, "num_frames": 16},
     ),
-    ("siglip-pair", "siglip", "siglip", "transformer", "AutoModel", "clip", {}),
-    ("groupvit-pair", "groupvit", "groupvit", "transformer", "AutoModel", "clip", {}),
-    ("metaclip2-pair", "metaclip_2", "metaclip", "transformer", "AutoModel", "clip", {}),
+    pair("siglip-pair", "siglip"),
+    pair("groupvit-pair", "groupvit"),
+    pair("metaclip2-pair", "metaclip_2", group="metaclip"),
 )
 _AUDIO: tuple[Audio, ...] = (
     ("wav2vec2-conformer-base", "wav2vec2-conformer", "conformer", {"num_hidden_layers": 8}),

@@ -28,6 +28,8 @@ from estimator.dataset.catalogues.entries import (
     decoder,
     encoder,
     halves,
+    labeller,
+    pair,
 )
 from estimator.types import Family
 
@@ -394,57 +396,27 @@ _PICTURES: tuple[Picture, ...] = (
     classifier("hf-swinv2-tiny", "swinv2", group="swin"),
     classifier("hf-vit-msn-small", "vit_msn", {**NARROW}, group="vit"),
     classifier("hf-donut-swin", "donut-swin", group="swin"),
-    (
-        "hf-segformer-b0-seg",
-        "segformer",
-        "segformer",
-        "transformer",
-        "AutoModelForSemanticSegmentation",
-        "segment",
-        {"image_size": 512},
-    ),
-    (
+    labeller("hf-segformer-b0-seg", "segformer", {"image_size": 512}),
+    labeller(
         "hf-segformer-b2-seg",
         "segformer",
-        "segformer",
-        "transformer",
-        "AutoModelForSemanticSegmentation",
-        "segment",
         {"image_size": 512, "hidden_sizes": [64, 128, 320, 512], "depths": [3, 4, 6, 3], "decoder_hidden_size": 768},
     ),
-    (
-        "hf-upernet-convnext",
-        "upernet",
-        "upernet",
-        "cnn",
-        "UperNetForSemanticSegmentation",
-        "segment",
-        {"image_size": 512},
+    labeller(
+        "hf-upernet-convnext", "upernet", {"image_size": 512}, family="cnn", head="UperNetForSemanticSegmentation"
     ),
-    ("hf-dpt-seg", "dpt", "dpt", "transformer", "DPTForSemanticSegmentation", "segment", {"image_size": 384}),
-    (
-        "hf-beit-seg",
-        "beit",
-        "beit",
-        "transformer",
-        "BeitForSemanticSegmentation",
-        "segment",
-        {"image_size": 224, "out_indices": [3, 5, 7, 11]},
+    labeller("hf-dpt-seg", "dpt", {"image_size": 384}, head="DPTForSemanticSegmentation"),
+    labeller(
+        "hf-beit-seg", "beit", {"image_size": 224, "out_indices": [3, 5, 7, 11]}, head="BeitForSemanticSegmentation"
     ),
-    (
-        "hf-mobilevit-seg",
-        "mobilevit",
-        "mobilevit",
-        "cnn",
-        "MobileViTForSemanticSegmentation",
-        "segment",
-        {"image_size": 512},
+    labeller(
+        "hf-mobilevit-seg", "mobilevit", {"image_size": 512}, family="cnn", head="MobileViTForSemanticSegmentation"
     ),
-    ("align-pair", "align", "align", "transformer", "AutoModel", "clip", {}),
-    ("altclip-pair", "altclip", "altclip", "transformer", "AutoModel", "clip", {}),
-    ("chinese-clip-pair", "chinese_clip", "chinese_clip", "transformer", "AutoModel", "clip", {}),
-    ("blip-pair", "blip", "blip", "transformer", "AutoModel", "clip", {}),
-    ("clipseg-pair", "clipseg", "clipseg", "transformer", "AutoModel", "clip", {}),
+    pair("align-pair", "align"),
+    pair("altclip-pair", "altclip"),
+    pair("chinese-clip-pair", "chinese_clip"),
+    pair("blip-pair", "blip"),
+    pair("clipseg-pair", "clipseg"),
 )
 _AUDIO: tuple[Audio, ...] = (("unispeech-sat-base", "unispeech-sat", "unispeech", {}),)
 _HEARD: tuple[Other, ...] = (

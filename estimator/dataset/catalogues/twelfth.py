@@ -27,6 +27,8 @@ from estimator.dataset.catalogues.entries import (
     decoder,
     encoder,
     halves,
+    labeller,
+    pair,
     t5,
     whisper,
 )
@@ -352,13 +354,9 @@ _SIZED = Collection(
         ),
         classifier("hf-mobilenet-v2-035", "mobilenet_v2", {"depth_multiplier": 0.35}, group="mobilenet", family="cnn"),
         classifier("hf-mobilenet-v1-050", "mobilenet_v1", {"depth_multiplier": 0.5}, group="mobilenet", family="cnn"),
-        (
+        labeller(
             "hf-segformer-lean-seg",
             "segformer",
-            "segformer",
-            "transformer",
-            "AutoModelForSemanticSegmentation",
-            "segment",
             {"image_size": 256, "depths": [2, 2, 4, 2], "hidden_sizes": [48, 96, 192, 384]},
         ),
         classifier(
@@ -392,24 +390,8 @@ _SIZED = Collection(
                 "decoder_intermediate_size": 1024,
             },
         ),
-        (
-            "clip-mid",
-            "clip",
-            "clip",
-            "transformer",
-            "AutoModel",
-            "clip",
-            {"vision_config": encoder(512, 8, 8), "text_config": encoder(384, 8, 6)},
-        ),
-        (
-            "siglip-mid",
-            "siglip",
-            "siglip",
-            "transformer",
-            "AutoModel",
-            "clip",
-            {"vision_config": encoder(512, 8, 8), "text_config": encoder(512, 8, 8)},
-        ),
+        pair("clip-mid", "clip", {"vision_config": encoder(512, 8, 8), "text_config": encoder(384, 8, 6)}),
+        pair("siglip-mid", "siglip", {"vision_config": encoder(512, 8, 8), "text_config": encoder(512, 8, 8)}),
     ),
     audio=(
         ("wav2vec2-l6", "wav2vec2", "wav2vec2", encoder(512, 6, 8)),
