@@ -83,12 +83,15 @@ def test_each_heading_has_an_anchor_of_its_own(page: Path) -> None:
 
 
 def _source(command: str) -> str:
-    """Text of a script, and of the modules of scripts/ that it names."""
+    """Text of a script and of the modules of scripts/ that it names, or of a module and those that it imports whole."""
     path = ROOT / command.replace(".", "/")
     files = [path] if path.is_file() else [path.with_suffix(".py"), *path.glob("*.py")]
-    texts = [file.read_text() for file in files if file.is_file()]
-    named = set(re.findall(r"\bscripts(?:\.\w+)+", "".join(texts)))
-    return "".join([*texts, *(_source(name) for name in named - {command} if path.is_file())])
+    text = "".join(file.read_text() for file in files if file.is_file())
+    if path.is_file():
+        named = set(re.findall(r"\bscripts(?:\.\w+)+", text))
+    else:
+        named = {f"scripts.{name}" for name in re.findall(r"^from scripts import (\w+)", text, re.MULTILINE)}
+    return "".join([text, *map(_source, named - {command})])
 
 
 def _unknown_options(text: str) -> list[str]:
