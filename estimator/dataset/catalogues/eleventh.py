@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from estimator.dataset.catalogues.configs import BASE, decoder, encoder, halves, t5
 from estimator.dataset.catalogues.entries import (
-    BASE,
     CLM,
     CLS,
     MLM,
@@ -22,12 +22,8 @@ from estimator.dataset.catalogues.entries import (
     Picture,
     Text,
     classifier,
-    decoder,
-    encoder,
-    halves,
     labeller,
     pair,
-    t5,
     whisper,
 )
 

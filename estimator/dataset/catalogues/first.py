@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from estimator.dataset.catalogues.configs import decoder, encoder, halves, t5
 from estimator.dataset.catalogues.entries import (
     CLM,
     CLS,
@@ -22,15 +23,11 @@ from estimator.dataset.catalogues.entries import (
     Picture,
     Text,
     classifier,
-    decoder,
-    encoder,
-    halves,
     language,
     named,
     others,
     pictures,
     sounds,
-    t5,
     whisper,
 )
 from estimator.dataset.specs import Source

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from estimator.dataset.catalogues.configs import BASE, LATENT, NARROW, ROUTED, SHARED, decoder, encoder, halves, t5
 from estimator.dataset.catalogues.entries import (
-    BASE,
     CLM,
     CLS,
-    LATENT,
     MLM,
-    NARROW,
     QA,
-    ROUTED,
     S2S,
-    SHARED,
     TOK,
     Audio,
     Collection,
@@ -27,12 +23,8 @@ from estimator.dataset.catalogues.entries import (
     Picture,
     Text,
     classifier,
-    decoder,
-    encoder,
-    halves,
     labeller,
     pair,
-    t5,
     whisper,
 )
 from estimator.types import Family

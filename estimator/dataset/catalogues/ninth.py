@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from estimator.dataset.catalogues import ninth_libraries
-from estimator.dataset.catalogues.entries import LATENT, NARROW, Entry, Other, decoder, encoder, others, t5
-from estimator.dataset.catalogues.rows import CHAT, PATCHES, WORDS, TransformersRow, of_transformers
+from estimator.dataset.catalogues.configs import CHAT, LATENT, NARROW, PATCHES, WORDS, decoder, encoder, t5
+from estimator.dataset.catalogues.entries import Entry, Other, others
+from estimator.dataset.catalogues.rows import TransformersRow, of_transformers
 
 _BEHIND: Mapping[str, Any] = {"text_config": {"model_type": "llama", **CHAT}, "image_token_id": 31999}
 _SMALL_SWIN: Mapping[str, Any] = {"embed_dim": 64, "depths": [2, 2, 4, 2], "num_heads": [2, 4, 8, 16]}

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from estimator.dataset.catalogues.entries import Entry, encoder
+from estimator.dataset.catalogues.configs import WIDTHS, convolved, encoder
+from estimator.dataset.catalogues.entries import Entry
 from estimator.dataset.catalogues.rows import (
-    WIDTHS,
     LibraryRow,
-    convolved,
     of_diffusers,
     of_graphs,
     of_library,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from estimator.dataset.catalogues.entries import Entry, Feed, decoder, encoder, named
+from estimator.dataset.catalogues.entries import Entry, Feed, named
 from estimator.types import Family
 
 LibraryRow = tuple[str, str, str, Mapping[str, Any]]
@@ -19,12 +19,6 @@ _LENGTH = re.compile(r"[:x]L\b")
 
 GET = "pytorchcv.model_provider.get_model"
 """What makes any of pytorchcv's models."""
-WIDTHS: Mapping[str, Any] = {"in_channels": 256, "out_channels": 256}
-"""Of graph convolutions."""
-# What configurations of transformers' models share: sizes of what reads, of what looks at patches, of what continues.
-WORDS: Mapping[str, Any] = encoder(384, 6, 6)
-PATCHES: Mapping[str, Any] = {**WORDS, "image_size": 224, "patch_size": 16}
-CHAT = decoder(512, 1536, 6, 8, 4, 32000)
 
 
 def made(
@@ -111,21 +105,3 @@ def of_transformers(rows: Iterable[TransformersRow], feed: Feed, family: Family 
 
 def _longest(given: str) -> int:
     return _LONGEST if _LENGTH.search(given) else 0
-
-
-def convolved(kind: str, *, given: str = "x, edge_index", same: bool = True, **more: Any) -> dict[str, Any]:
-    """Describe three graph convolutions of PyTorch Geometric and what classifies, as its Sequential is written.
-
-    Args:
-        kind: class of the convolutions.
-        given: what they take.
-        same: whether they are told how wide their input and their output are.
-        more: what else they are made with.
-    """
-    layers: list[Any] = [[{"class": "torch_geometric.nn.Linear", "in_channels": 128, "out_channels": 256}, "x -> x"]]
-    widths = WIDTHS if same else {}
-    for _ in range(3):
-        layers.append([{"class": f"torch_geometric.nn.{kind}", **widths, **more}, f"{given} -> x"])
-        layers.append({"class": "torch.nn.ReLU", "inplace": True})
-    layers.append({"class": "torch_geometric.nn.Linear", "in_channels": 256, "out_channels": 40})
-    return {"input_args": "x, edge_index", "modules": layers}

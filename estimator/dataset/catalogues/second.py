@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from estimator.dataset.catalogues.configs import NARROW, decoder, encoder
 from estimator.dataset.catalogues.entries import (
     CLM,
     CLS,
     MLM,
-    NARROW,
     S2S,
     TOK,
     Audio,
@@ -20,8 +20,6 @@ from estimator.dataset.catalogues.entries import (
     Picture,
     Text,
     classifier,
-    decoder,
-    encoder,
     pair,
 )
 from estimator.types import Family

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from estimator.dataset.catalogues.entries import Entry, encoder, named
-from estimator.dataset.catalogues.rows import LibraryRow, convolved, made, of_diffusers, of_graphs, of_library
+from estimator.dataset.catalogues.configs import convolved, encoder
+from estimator.dataset.catalogues.entries import Entry, named
+from estimator.dataset.catalogues.rows import LibraryRow, made, of_diffusers, of_graphs, of_library
 from estimator.types import Family
 
 _TEXT, _STEP = "encoder_hidden_states@77x512", "timestep@1000:"

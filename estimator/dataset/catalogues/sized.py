@@ -10,7 +10,8 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from estimator.dataset.catalogues.entries import CLM, CLS, MLM, QA, S2S, TOK, Entry, Feed, decoder, halves
+from estimator.dataset.catalogues.configs import decoder, halves
+from estimator.dataset.catalogues.entries import CLM, CLS, MLM, QA, S2S, TOK, Entry, Feed
 from estimator.types import Family
 
 _EACH: Final = 6

@@ -12,23 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from estimator.dataset.catalogues import tenth_libraries
-from estimator.dataset.catalogues.entries import (
-    CLM,
-    CLS,
-    LATENT,
-    MLM,
-    NARROW,
-    S2S,
-    TOK,
-    Collection,
-    Entry,
-    classifier,
-    decoder,
-    encoder,
-    halves,
-    t5,
-)
-from estimator.dataset.catalogues.rows import CHAT, PATCHES, WORDS, TransformersRow, of_transformers
+from estimator.dataset.catalogues.configs import CHAT, LATENT, NARROW, PATCHES, WORDS, decoder, encoder, halves, t5
+from estimator.dataset.catalogues.entries import CLM, CLS, MLM, S2S, TOK, Collection, Entry, classifier
+from estimator.dataset.catalogues.rows import TransformersRow, of_transformers
 
 _LISTENING: Mapping[str, Any] = {**WORDS, "num_key_value_heads": 6, "head_dim": 64}
 _ROUTED: Mapping[str, Any] = {"moe_intermediate_size": 512, "n_routed_experts": 8, "num_experts_per_tok": 2}

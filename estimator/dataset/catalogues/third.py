@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from estimator.dataset.catalogues.configs import BASE, LATENT, NARROW, ROUTED, SHARED, decoder, encoder, halves
 from estimator.dataset.catalogues.entries import (
-    BASE,
     CLM,
     CLS,
-    LATENT,
     MLM,
-    NARROW,
     QA,
-    ROUTED,
     S2S,
-    SHARED,
     TOK,
     Audio,
     Collection,
@@ -25,9 +21,6 @@ from estimator.dataset.catalogues.entries import (
     Picture,
     Text,
     classifier,
-    decoder,
-    encoder,
-    halves,
     labeller,
     pair,
 )

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from estimator.dataset.catalogues import twelfth_libraries
+from estimator.dataset.catalogues.configs import CHAT, WORDS, decoder, encoder, halves, t5
 from estimator.dataset.catalogues.entries import (
     CLM,
     CLS,
@@ -24,15 +25,11 @@ from estimator.dataset.catalogues.entries import (
     Entry,
     Text,
     classifier,
-    decoder,
-    encoder,
-    halves,
     labeller,
     pair,
-    t5,
     whisper,
 )
-from estimator.dataset.catalogues.rows import CHAT, WORDS, TransformersRow, made, of_transformers
+from estimator.dataset.catalogues.rows import TransformersRow, made, of_transformers
 from estimator.types import Family
 
 _Sized = tuple[str, str, int, Mapping[str, Any]]

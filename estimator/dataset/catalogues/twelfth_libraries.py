@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from estimator.dataset.catalogues.configs import convolved
 from estimator.dataset.catalogues.entries import Entry
-from estimator.dataset.catalogues.rows import LibraryRow, convolved, of_diffusers, of_graphs, of_library
+from estimator.dataset.catalogues.rows import LibraryRow, of_diffusers, of_graphs, of_library
 
 _V = "vit_pytorch"
 _SMALL: Mapping[str, Any] = {
