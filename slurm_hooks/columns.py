@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,30 +18,34 @@ NOBODY: Final = -1  # holds a GPU
 SEVERAL: Final = -2  # hold it, or nobody knows who
 
 
-class OfNode(IntEnum):
-    """Columns of nodes: what is free, processors below 0 where it takes no jobs for shares, and what it has."""
+class OfNodes(NamedTuple):
+    """Columns of nodes: what is free, processors below 0 where one takes no jobs for shares, and what it has."""
 
-    FREE_CPUS = 0
-    FREE_MEMORY = 1
-    MEMORY = 2
-    THREADS = 3
-    RESERVED_FROM = 4
+    free_cpus: Floats
+    free_memory: Floats
+    memory: Floats
+    threads: Floats
+    reserved_from: Floats
 
 
-class OfGpu(IntEnum):
+class OfGpus(NamedTuple):
     """Columns of GPUs.
 
     Free shares, memory in MiB and SMACT of residents that tell, shares and number of those that do not; by their
-    numbers, the only user whose jobs it holds and its device type.
+    numbers, the only user whose jobs one holds and its device type.
     """
 
-    FREE = 0
-    MEMORY = 1
-    UNTOLD_MEMORY = 2
-    SMACT = 3
-    UNTOLD_SMACT = 4
-    HOLDER = 5
-    TYPE = 6
+    free: Floats
+    memory: Floats
+    untold_memory: Floats
+    smact: Floats
+    untold_smact: Floats
+    holder: Floats
+    type: Floats
+
+
+_OF_NODES: Final = len(OfNodes._fields)
+_OF_GPUS: Final = len(OfGpus._fields)
 
 
 class Numbers(dict[Any, int]):
@@ -61,7 +64,6 @@ class Columns:
         nodes: of which these are the columns.
         gpus: those of the nodes, in the order of nodes and devices.
         begins: where the GPUs of each node begin, and where the last one's end.
-        of_nodes, of_gpus: one row for each of `OfNode` and `OfGpu`.
         node_of: of each GPU, its node's place.
         kinds: numbers of what partitions and features nodes have; kind_of: of each node.
         users, types: numbers of all who hold GPUs, of whatever kind, and of device types.
@@ -72,8 +74,8 @@ class Columns:
     nodes: tuple[Node, ...]
     gpus: list[Gpu]
     begins: list[int]
-    of_nodes: Floats
-    of_gpus: Floats
+    of_nodes: OfNodes
+    of_gpus: OfGpus
     node_of: Places
     kind_of: Places
     kinds: Numbers
@@ -108,12 +110,12 @@ def _columns_of(nodes: tuple[Node, ...]) -> Columns:
     of_whole = {resident.user for node in nodes for gpu in node.whole for resident in gpu.residents}
     users = Numbers((user, number) for number, user in enumerate(of_whole))
     sizes = [len(node.gpus) for node in nodes]
-    of_gpus = _turned([_gpu_row(gpu, users, types) for node in nodes for gpu in node.gpus], len(OfGpu))
+    of_gpus = OfGpus(*_turned([_gpu_row(gpu, users, types) for node in nodes for gpu in node.gpus], _OF_GPUS))
     return Columns(
         nodes,
         [gpu for node in nodes for gpu in node.gpus],
         np.cumsum([0, *sizes]).tolist(),
-        _turned([_node_row(node) for node in nodes], len(OfNode)),
+        OfNodes(*_turned([_node_row(node) for node in nodes], _OF_NODES)),
         of_gpus,
         np.repeat(np.arange(len(nodes)), sizes),
         np.array([kinds[node.partitions, node.features] for node in nodes], dtype=np.intp),
@@ -131,20 +133,21 @@ def _changed(nodes: tuple[Node, ...], before: Columns) -> Columns | None:
     changed = [place for place, (old, new) in enumerate(zip(before.nodes, nodes, strict=False)) if old is not new]
     if len(nodes) != len(before.nodes) or any(len(nodes[n].gpus) != len(before.nodes[n].gpus) for n in changed):
         return None
-    gpus, of_nodes, of_gpus = before.gpus.copy(), before.of_nodes.copy(), before.of_gpus.copy()
+    gpus, of_nodes, rows = before.gpus.copy(), np.array(before.of_nodes), np.array(before.of_gpus)
     kind_of, owned, threaded = before.kind_of.copy(), before.owned, before.threaded
     for place in changed:
         node, here = nodes[place], slice(*before.begins[place : place + 2])
         gpus[here] = node.gpus
         of_nodes[:, place] = _node_row(node)
-        of_gpus[:, here] = _turned([_gpu_row(gpu, before.users, before.types) for gpu in node.gpus], len(OfGpu))
+        rows[:, here] = _turned([_gpu_row(gpu, before.users, before.types) for gpu in node.gpus], _OF_GPUS)
         kind_of[place] = before.kinds[node.partitions, node.features]
         owned, threaded = owned or bool(node.owner), threaded or node.threads > 1
+    of_gpus = OfGpus(*rows)
     return replace(
         before,
         nodes=nodes,
         gpus=gpus,
-        of_nodes=of_nodes,
+        of_nodes=OfNodes(*of_nodes),
         of_gpus=of_gpus,
         kind_of=kind_of,
         owned=owned,
@@ -153,12 +156,12 @@ def _changed(nodes: tuple[Node, ...], before: Columns) -> Columns | None:
     )
 
 
-def _untold(of_gpus: Floats) -> bool:
-    return bool(of_gpus[OfGpu.UNTOLD_MEMORY].any() or of_gpus[OfGpu.UNTOLD_SMACT].any())
+def _untold(of_gpus: OfGpus) -> bool:
+    return bool(of_gpus.untold_memory.any() or of_gpus.untold_smact.any())
 
 
 def _turned(rows: Sequence[tuple[float, ...]], width: int) -> Floats:
-    return np.array(rows, dtype=np.float64).reshape(-1, width).T
+    return np.array(rows, dtype=np.float64).reshape(-1, width).T.copy()
 
 
 def _node_row(node: Node) -> tuple[float, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slurm_hooks.cluster import ALL_MEMORY, ClusterView, Floating, Gpu, Node, floating_in
-from slurm_hooks.columns import NOBODY, SEVERAL, Columns, Floats, OfGpu, OfNode, Places, columns_in
+from slurm_hooks.columns import NOBODY, SEVERAL, Columns, Floats, Places, columns_in
 from slurm_hooks.shares import SHARES_PER_GPU
 
 Truths = npt.NDArray[np.bool_]
@@ -77,7 +77,7 @@ def choose(view: ClusterView, need: Need, policy: str, last: tuple[str, str] | N
     columns = columns_in(view)
     places = _fitting(columns, view, need)
     if policy == "exclusive":
-        places = places[columns.of_gpus[OfGpu.FREE][places] == SHARES_PER_GPU]
+        places = places[columns.of_gpus.free[places] == SHARES_PER_GPU]
     if not places.size:
         return None
     if policy == "rr":
@@ -96,13 +96,13 @@ def _fitting(columns: Columns, view: ClusterView, need: Need) -> Places:
         takes &= np.array(fitting, dtype=np.bool_)[columns.kind_of]
     if need.nodes or need.excluded or need.by_user or columns.owned:
         takes &= np.array([_takes(node, need) for node in columns.nodes], dtype=np.bool_)
-    fits = takes[columns.node_of] & (columns.of_gpus[OfGpu.FREE] >= need.share + floating.shares)
+    fits = takes[columns.node_of] & (columns.of_gpus.free >= need.share + floating.shares)
     if need.gpu_type:
-        fits &= columns.of_gpus[OfGpu.TYPE] == columns.types.get(need.gpu_type, SEVERAL)
+        fits &= columns.of_gpus.type == columns.types.get(need.gpu_type, SEVERAL)
     if need.user:
-        holder = columns.of_gpus[OfGpu.HOLDER]
+        holder = columns.of_gpus.holder
         fits &= (holder == NOBODY) | (holder == columns.users.get(need.user, NOBODY))
-    return np.flatnonzero(fits)
+    return fits.nonzero()[0]
 
 
 def _with_room(columns: Columns, need: Need, floating: Floating) -> Truths:
@@ -111,14 +111,14 @@ def _with_room(columns: Columns, need: Need, floating: Floating) -> Truths:
     cpus: Floats | float = need.cpus
     wanted: Floats | float = need.memory_mib
     if columns.threaded:
-        threads = of_nodes[OfNode.THREADS]
+        threads = of_nodes.threads
         cpus = np.ceil(need.cpus / threads) * threads
         wanted = need.memory_mib + (cpus - need.cpus) * need.memory_per_cpu_mib
     if need.memory_mib >= ALL_MEMORY:
-        wanted = of_nodes[OfNode.MEMORY]
-    room: Truths = of_nodes[OfNode.FREE_CPUS] >= cpus + floating.cpus
-    room &= of_nodes[OfNode.FREE_MEMORY] >= wanted + floating.memory_mib
-    room &= of_nodes[OfNode.RESERVED_FROM] >= need.until
+        wanted = of_nodes.memory
+    room: Truths = of_nodes.free_cpus >= cpus + floating.cpus
+    room &= of_nodes.free_memory >= wanted + floating.memory_mib
+    room &= of_nodes.reserved_from >= need.until
     return room
 
 
@@ -137,18 +137,19 @@ def _best(columns: Columns, places: Places, policy: str, need: Need) -> int:
     """The first of `places` that ranks highest by a policy: by one thing, where several are alike by another."""
     if places.size == 1:
         return int(places[0])
-    free_memory, load = need.usable_mib - columns.of_gpus[OfGpu.MEMORY][places], columns.of_gpus[OfGpu.SMACT][places]
+    of_gpus = columns.of_gpus
+    free_memory, load = need.usable_mib - of_gpus.memory[places], of_gpus.smact[places]
     if columns.untold:
-        free_memory -= (columns.of_gpus[OfGpu.UNTOLD_MEMORY] * need.usable_mib / SHARES_PER_GPU)[places]
-        load += (columns.of_gpus[OfGpu.UNTOLD_SMACT] * need.smact_default)[places]
+        free_memory -= (of_gpus.untold_memory * need.usable_mib / SHARES_PER_GPU)[places]
+        load += (of_gpus.untold_smact * need.smact_default)[places]
     if policy == "lug":
         first, second = -load, free_memory
     elif policy == "mug":
         first, second = load, -free_memory
     else:
         first, second = free_memory, -load
-    best = np.flatnonzero(first == first.max())
-    return int(places[best[np.argmax(second[best])]])
+    best = (first == first[first.argmax()]).nonzero()[0]
+    return int(places[best[second[best].argmax()]])
 
 
 def _after(gpus: Sequence[Gpu], last: tuple[str, str] | None) -> Gpu:

@@ -53,7 +53,7 @@ _SURE_MIB: Final = 0.1
 # Megabytes of 10^6 bytes in one of torchsummary's.
 _MIB: Final = 2**20 / 1e6
 
-# A row's layer as it is where the batch is left open, its shape as printed, and its parameters.
+# A row's layer as it is where its first axis is the batch, its shape as printed, and its parameters.
 _Row = tuple[Layer, RawShape | None, int]
 # Rows by type and by what is written behind it; longer ones are not kept.
 _ROWS: Final[dict[tuple[str, str], _Row]] = {}
@@ -227,7 +227,7 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
         batch = next(iter(firsts), None)
     breathe()
     layers = [layer for layer, _, _ in different]
-    if batch is not None:
+    if batch is not None and not {shape[0] for _, shape, _ in different if shape} <= {None, batch}:
         samples = {shape: per_sample(shape, batch) for _, shape, _ in different}
         breathe()
         layers = [Layer(layer.type, params, samples[shape]) for layer, shape, params in different]

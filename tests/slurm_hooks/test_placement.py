@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from slurm_hooks.cluster import ClusterView, Gpu, Node, Resident
-from slurm_hooks.columns import OfGpu, columns_in
+from slurm_hooks.columns import columns_in
 from slurm_hooks.placement import Need, candidates, choose
 
 NEED = Need(share=30, partition="gpu", cpus=4, memory_mib=1000, usable_mib=1000, smact_default=0.25)
@@ -114,8 +114,7 @@ def test_needs_that_the_node_does_not_meet(need: Need) -> None:
 def test_a_resident_of_which_nothing_is_known_counts_by_its_share() -> None:
     def known(only: Gpu) -> list[float]:
         made = columns_in(ClusterView(nodes=(node(only),))).of_gpus
-        columns = (OfGpu.MEMORY, OfGpu.UNTOLD_MEMORY, OfGpu.SMACT, OfGpu.UNTOLD_SMACT)
-        return [float(made[column, 0]) for column in columns]
+        return [float(column[0]) for column in (made.memory, made.untold_memory, made.smact, made.untold_smact)]
 
     assert known(gpu(0, resident(40))) == [0, 40, 0, 1]
     assert known(gpu(0, resident(40, 100), used=60)) == [100, 20, 0, 2]
