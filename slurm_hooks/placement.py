@@ -140,8 +140,8 @@ def _best(columns: Columns, places: Places, policy: str, need: Need) -> int:
     of_gpus = columns.of_gpus
     free_memory, load = need.usable_mib - of_gpus.memory[places], of_gpus.smact[places]
     if columns.untold:
-        free_memory -= (of_gpus.untold_memory * need.usable_mib / SHARES_PER_GPU)[places]
-        load += (of_gpus.untold_smact * need.smact_default)[places]
+        free_memory -= of_gpus.untold_memory[places] * need.usable_mib / SHARES_PER_GPU
+        load += of_gpus.untold_smact[places] * need.smact_default
     if policy == "lug":
         first, second = -load, free_memory
     elif policy == "mug":

@@ -185,6 +185,13 @@ def test_torchsummary_takes_the_printed_batch_out_of_the_shapes() -> None:
     assert summary.root.children[0].output_shape == (16, 32, 32)
 
 
+def test_torchsummary_rows_that_begin_with_something_else_than_the_batch() -> None:
+    """Two rows of the second layer are one sample's; those of the third have no batch."""
+    text = torchsummary_of("Conv2d-1 [8, 4, 6, 6] 112", "Linear-2 [16, 5] 365", "Linear-3 [5, 8] 30", "ReLU-4 [8, 5] 0")
+    shapes = [layer.output_shape for layer in parse_summary(text).root.children]
+    assert shapes == [(4, 6, 6), (2, 5), (5,), (5,)]
+
+
 def test_torchsummary_row_wrapped_by_a_terminal() -> None:
     wrapped = TORCHSUMMARY.replace("[-1, 16, 32, 32]             448", "[-1, 16,\n32, 32]\n      448")
     assert parse_summary(wrapped).root == parse_summary(TORCHSUMMARY).root
