@@ -86,20 +86,27 @@ def fake_mode() -> Any:
 
 @contextmanager
 def unseen_values() -> Iterator[None]:
-    """Let PyTorch's own code that looks at values take tensors without data: transformers, and distributions.
+    """Let PyTorch's own code that looks at values take tensors without data: transformers, distributions, CTC's loss.
 
     A square mask is taken for causal, as most are, and padding for one that leaves no token out. What distributions are
-    given is not checked.
+    given is not checked. Lengths that CTC's loss is given in lists are made tensors, where PyTorch would write them
+    into one without data.
     """
     import torch  # noqa: PLC0415
     from torch.distributions import Distribution  # noqa: PLC0415
     from torch.nn.modules import transformer  # noqa: PLC0415
 
-    # Private to PyTorch, and not in all its versions.
+    ctc_loss = torch.ctc_loss
+
+    def of_tensors(scores: Any, targets: Any, steps: Any, lengths: Any, *settings: Any) -> Any:
+        return ctc_loss(scores, targets, torch.as_tensor(steps), torch.as_tensor(lengths), *settings)
+
+    # Some are private to PyTorch, and not in all its versions.
     places: tuple[tuple[Any, str, Any], ...] = (
         (transformer, "_detect_is_causal_mask", _is_square),
         (torch, "_nested_tensor_from_mask_left_aligned", lambda *_: False),
         (Distribution, "_validate_args", False),
+        (torch, "ctc_loss", of_tensors),
     )
     with ExitStack() as back:
         for module, name, instead in places:

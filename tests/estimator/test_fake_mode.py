@@ -100,7 +100,10 @@ def test_tokens_that_count_decide_how_much_a_model_takes(share: int) -> None:
 
 
 class Reads(nn.Module):
-    """Gives out the loss of CTC, as models that hear do; targets lie behind each other, or in rows."""
+    """Gives out the loss of CTC, as models that hear do.
+
+    Targets lie in rows, with lists of lengths, or behind each other, with tensors of them.
+    """
 
     def __init__(self, *, in_rows: bool) -> None:
         super().__init__()
@@ -109,9 +112,11 @@ class Reads(nn.Module):
     def forward(self, sound: Any, targets: Any) -> Any:
         scores = self.head(sound).log_softmax(-1).transpose(0, 1)
         steps, batch, _ = scores.shape
-        lengths = torch.full((batch,), targets.shape[1])
-        given = targets if self.in_rows else targets.flatten()
-        return functional.ctc_loss(scores, given, torch.full((batch,), steps), lengths, zero_infinity=True)
+        given, lengths = [steps] * batch, [targets.shape[1]] * batch
+        if self.in_rows:
+            return functional.ctc_loss(scores, targets, given, lengths, zero_infinity=True)
+        of_each = torch.tensor(given), torch.tensor(lengths)
+        return functional.ctc_loss(scores, targets.flatten(), *of_each, zero_infinity=True)
 
 
 @pytest.mark.parametrize("in_rows", [True, False])
