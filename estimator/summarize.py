@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from itertools import count
 from typing import Any, Final
 
 from estimator.faketensor import Inputs, fake_mode, fake_model, unseen_values, with_labels, with_sizes
@@ -42,7 +43,11 @@ def summary_of(module: Any) -> str:
 
 
 def table_of(
-    build: Callable[[], Any], inputs: Inputs, batch_size: int, loss: Callable[[Any], Any] | None = None
+    build: Callable[[], Any],
+    inputs: Inputs,
+    batch_size: int,
+    loss: Callable[[Any], Any] | None = None,
+    tell: Callable[[str], object] = lambda _: None,
 ) -> str:
     """Run a module on fake tensors and print every call with its output's shape, as torchinfo does.
 
@@ -54,6 +59,7 @@ def table_of(
         inputs: makes its arguments from the module and a batch size.
         batch_size: the one that the table shows, two at least.
         loss: makes the loss of what the module gives out; None for its own, or a classifier's for each tensor.
+        tell: is told what is done now, as all of it may take minutes.
 
     Raises:
         ImportError: torch is not installed, or too old.
@@ -65,15 +71,23 @@ def table_of(
         from estimator.dataset.trace import trace  # noqa: PLC0415
         from estimator.rehearsals.rehearse import Subject, own_or_classifiers, rehearse  # noqa: PLC0415
 
+        tell("building the model")
         fake = fake_mode()
         model = fake_model(with_sizes(build, inputs), fake)
+        tell("following its layers")
         with fake:
             traced = trace(model, lambda batch: inputs(model, batch))
             labelled = inputs if loss else with_labels(model, inputs)
         table = printers.torchinfo_text(traced, batch_size, depth=printers.ALL_LAYERS)
         subject = Subject(model, fake, labelled, _convolves(), loss or own_or_classifiers)
+        batches = [int(batch_size * share) for share in _BATCHES]
+        at, all_ = count(1), len(PRECISIONS) * len(_RUNS) * len(batches)
+
+        def told(kind: Kind, precision: Precision, batch: int) -> None:
+            tell(f"rehearsing {_RUNS[kind]} in {precision} at batch size {batch} ({next(at)} of {all_})")
+
         try:
-            found = rehearse(subject, [int(batch_size * share) for share in _BATCHES])
+            found = rehearse(subject, batches, told)
         except Exception as error:  # a training step may need what a forward pass in evaluation does not
             if loss:
                 raise

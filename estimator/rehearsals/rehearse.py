@@ -107,7 +107,9 @@ class Rehearsed(NamedTuple):
     failed: dict[tuple[Kind, Precision], Exception]
 
 
-def rehearse(subject: Subject, batches: Sequence[int]) -> Rehearsed:
+def rehearse(
+    subject: Subject, batches: Sequence[int], tell: Callable[[Kind, Precision, int], object] = lambda *_: None
+) -> Rehearsed:
     """Rehearse training, with each optimizer, and inference in fp32, and in amp and bf16 where the code can.
 
     The model is left in the last of them.
@@ -115,6 +117,7 @@ def rehearse(subject: Subject, batches: Sequence[int]) -> Rehearsed:
     Args:
         subject: what is rehearsed.
         batches: batch sizes, the smallest first.
+        tell: is told what is rehearsed now, and of how many samples.
 
     Raises:
         Exception: what torch raises where the model's code needs the values of its tensors, or takes other inputs,
@@ -128,6 +131,7 @@ def rehearse(subject: Subject, batches: Sequence[int]) -> Rehearsed:
     for precision, kind in product(PRECISIONS, KINDS):
         points: dict[Optimizer | None, list[Point]] = {}
         for batch in batches:
+            tell(kind, precision, batch)
             try:
                 taken = points_of(subject, kind, precision, batch, steps=steps)
             except Exception as error:  # it may want targets to train, or two samples, or fp32

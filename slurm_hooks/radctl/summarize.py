@@ -1,10 +1,11 @@
-"""`radctl summarize`: a summary of a model, made by running its code. Writes stdout."""
+"""`radctl summarize`: a summary of a model, made by running its code. Writes stdout; a terminal sees what it does."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import click
+from rich.console import Console
 
 from estimator.faketensor import is_lazy
 from estimator.summarize import summary_of, table_of
@@ -66,7 +67,9 @@ def summarize(
     with apart(place, NO_TABLE if any(said) else _NO_PRINT):
         make = maker(place)
         if any(said):
-            text = table_of(make, inputs_of(fed, size, seq_len), batch_size, loss_of(loss))
+            feed, judge = inputs_of(fed, size, seq_len), loss_of(loss)
+            with Console(stderr=True).status("") as shown:
+                text = table_of(make, feed, batch_size, judge, shown.update)
         else:
             text = _printed(place, make())
     click.echo(text)

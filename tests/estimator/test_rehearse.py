@@ -867,8 +867,12 @@ def test_summarize_makes_a_table_or_says_why_not(tmp_path: Path, monkeypatch: py
     done = runner.invoke(cli, ["summarize", "tiny:head", "--input-size", "3x32x32", "--batch-size", "4"])
     assert "[4, 8, 30, 30]           (224)" in done.stdout
     assert "Trainable params: 28,804\nNon-trainable params: 224\n" in done.stdout
-    done = runner.invoke(cli, ["summarize", "tiny:words", "--seq-len", "64"])
+    assert not done.stderr
+    done = runner.invoke(cli, ["summarize", "tiny:words", "--seq-len", "64"], env={"FORCE_COLOR": "1"})  # a terminal
     assert "[32, 64, 100]" in done.stdout
+    assert "rehearsing training in fp32 at batch size 16 (1 of 18)" in done.stderr
+    assert "(18 of 18)" in done.stderr
+    assert "1 of 18" not in done.stdout
     for wrong, why in (
         (["tiny:Looks", "--input-size", "4"], "DataDependentOutputException"),
         (["tiny:net", "--input-size", "5x32x32"], "RuntimeError"),
