@@ -12,6 +12,11 @@ def gib(mib: float | None) -> str:
     return "-" if mib is None else f"{mib / MIB_PER_GIB:.1f}"
 
 
+def many(count: int, one: str) -> str:
+    """So many of what one is called: ``1 job``, ``3 jobs``."""
+    return f"{count} {one}" if count == 1 else f"{count} {one}s"
+
+
 def duration(seconds: int) -> str:
     """A time in its two largest units: ``1 h 12 m``."""
     units = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))

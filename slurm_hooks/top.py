@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slurm_hooks.amounts import gib
+from slurm_hooks.amounts import gib, many
 from slurm_hooks.cluster import ClusterView, Gpu
 from slurm_hooks.monitor.client import Measured
 from slurm_hooks.shares import SHARES_PER_GPU
@@ -106,6 +106,8 @@ def summary(shown: Sequence[Line], view: ClusterView, partition: str = "") -> st
     held = sum(min(SHARES_PER_GPU, sum(share for _, _, share, _ in line.residents)) for line in shown) / SHARES_PER_GPU
     jobs = len({job_id for line in shown for job_id, *_ in line.residents})
     shared = sum(len(line.residents) > 1 for line in shown)
-    told = f"{len(shown)} GPUs, {held:.2f} held by {jobs} jobs, {shared} shared now, {view.waiting_jobs} jobs wait"
+    waits = f"{many(view.waiting_jobs, 'job')} wait{'s' if view.waiting_jobs == 1 else ''}"
+    told = f"{many(len(shown), 'GPU')}, {held:.2f} held by {many(jobs, 'job')}, {shared} shared now, {waits}"
     untold = sum(bool(node.several) and partition in ("", *node.partitions) for node in view.nodes)
-    return f"{told}\n{untold} nodes have GPUs without Types of their own, which are not shown" if untold else told
+    have = f"{many(untold, 'node')} {'has' if untold == 1 else 'have'}"
+    return f"{told}\n{have} GPUs without Types of their own, which are not shown" if untold else told

@@ -137,11 +137,6 @@ def status(raw: Path | None, data: Path | None, plot: Path | None, as_json: bool
     if raw is not None and not (raw / ROWS).exists():
         raise click.ClickException(f"{raw} holds no {ROWS}: name the folder that `radctl dataset collect --into` had")
     rows = coverage.raw_rows(raw / ROWS) if raw else list(store.load(data or store.DEFAULT).rows)
-    table = coverage.table(rows)
-    if as_json:
-        click.echo(json.dumps(table))
-    else:
-        click.echo(coverage.text(table))
     if plot:
         try:
             coverage.plot(rows, plot)
@@ -149,6 +144,8 @@ def status(raw: Path | None, data: Path | None, plot: Path | None, as_json: bool
             raise click.ClickException("a plot needs matplotlib: pip install 'matplotlib>=3.7'") from None
         except ValueError as error:  # no format of matplotlib's
             raise click.ClickException(f"{plot}: {error}") from None
+    table = coverage.table(rows)
+    click.echo(json.dumps(table) if as_json else coverage.text(table))
 
 
 COMMANDS: list[click.Command] = [dataset]

@@ -93,7 +93,8 @@ def test_status_of_a_running_collection_and_its_plot(tmp_path: Path) -> None:
     assert (tmp_path / "plot.svg").stat().st_size > 1000
     other = run("status", "--raw", tmp_path, "--plot", tmp_path / "plot.doc")
     assert other.exit_code == 1
-    assert "plot.doc: Format 'doc' is not supported" in other.output
+    assert "plot.doc: Format 'doc' is not supported" in other.stderr
+    assert not other.stdout
     (tmp_path / ROWS).write_text("", "utf-8")  # it has just begun
     assert run("status", "--raw", tmp_path, "--plot", tmp_path / "none.svg").exit_code == 0
     (tmp_path / ROWS).unlink()

@@ -51,8 +51,10 @@ def test_a_job_on_two_gpus_is_one_and_what_is_only_spoken_for_is_held_by_nobody(
     both = (Resident(7, "alice", 100),)
     nodes = [replace(VIEW.nodes[0], gpus=(Gpu("node0", "g0", 100, both), Gpu("node0", "g1", 100, both, number=1)))]
     nodes.append(replace(VIEW.nodes[1], gpus=(Gpu("node1", "g0", 70, (Resident(8, "bob", 30),)),)))
-    view = replace(VIEW, nodes=tuple(nodes))
-    assert top.summary(top.lines(view, Measured()), view) == "3 GPUs, 2.30 held by 2 jobs, 0 shared now, 3 jobs wait"
+    view = replace(VIEW, nodes=tuple(nodes), waiting_jobs=1)
+    assert top.summary(top.lines(view, Measured()), view) == "3 GPUs, 2.30 held by 2 jobs, 0 shared now, 1 job waits"
+    one = top.lines(view, Measured())[2:]
+    assert top.summary(one, view).startswith("1 GPU, 0.30 held by 1 job, 0 shared now, ")
 
 
 def test_what_monitors_measured() -> None:
@@ -87,7 +89,7 @@ def test_gpus_that_cannot_be_told_apart_are_counted_by_nodes() -> None:
     assert gres in NODE
     view = build(parse_nodes(f"{NODE.replace(gres, 'gpu:4')}\n{NODE}"), [], [], taken=0, can_retype=False)
     told = top.summary(top.lines(view, Measured()), view)
-    assert told.endswith("\n1 nodes have GPUs without Types of their own, which are not shown")
+    assert told.endswith("\n1 node has GPUs without Types of their own, which are not shown")
     assert told.startswith("4 GPUs")
     assert "\n" not in top.summary(top.lines(view, Measured()), view, "cpu")
 
