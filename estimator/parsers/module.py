@@ -181,7 +181,11 @@ def starts(line: str) -> bool:
         return rest == "" and any(map(str.isupper, type_[1:3]))
     if rest.endswith(COUNTED) and sizes.knows(type_):  # a model of one layer, as `radctl summarize` prints it
         rest = rest[: rest.rfind(")") + 1]
-    return rest == "" or ("=" in rest and rest.endswith(")")) or rest == ")"
+    if rest in ("", ")"):
+        return True
+    # A layer whose sizes have no names, ``LSTM(10, 20)``, may be code, which stands further in.
+    sized = rest[:1].isdecimal() and line.startswith(type_) and sizes.knows(type_)
+    return rest.endswith(")") and ("=" in rest or sized)
 
 
 def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:

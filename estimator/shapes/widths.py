@@ -331,4 +331,5 @@ def places_of(places: Shape) -> Shape:
 def line_of(layer: Layer) -> str:
     """Quote a layer as it is printed."""
     args = ", ".join(value if key.isdecimal() else f"{key}={value}" for key, value in layer.args)
-    return f"({layer.name}): {layer.type}({args})"[:_LONGEST_LINE]
+    name = f"({layer.name}): " if layer.name else ""
+    return f"{name}{layer.type}({args})"[:_LONGEST_LINE]

@@ -744,8 +744,11 @@ def test_single_layer_print() -> None:
     layer = "Linear(in_features=10, out_features=5, bias=True)"
     assert parse_summary(layer).total_params == 55
     assert parse_summary(f"using cuda\n{layer}, 55 params\n").total_params == 55  # of `radctl summarize`
-    with pytest.raises(SummaryError, match="no model summary starts here"):
-        parse_summary("GCN(128, 40, num_layers=3), 109,096 params")  # which shows nothing of what is inside
+    assert parse_summary(">>> print(net)\nLSTM(10, 20)\n").total_params == 2_560
+    assert parse_summary("LSTM(10, 20), 2,560 params").total_params == 2_560
+    for text in ("GCN(128, 40, num_layers=3), 109,096 params", "net = [\n  LSTM(10, 20)\n]", "Shape(10, 20)"):
+        with pytest.raises(SummaryError, match="no model summary starts here"):
+            parse_summary(text)  # nothing of what is inside, code, and something else
 
 
 @pytest.mark.parametrize(

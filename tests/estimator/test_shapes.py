@@ -207,8 +207,8 @@ def test_one_dimensional_convolutions_take_seq_len() -> None:
     assert out(shaped(text, seq_len=100), "c") == (8, 50)
     with pytest.raises(SummaryError, match=r"'\(c\): Conv1d\(4, 8, kernel_size=\(3,\), .*say `seq_len=N`"):
         shaped(text)
-    with pytest.raises(SummaryError, match=r"LSTM\(32, 64, batch_first=True\)' works on series"):
-        shaped("Net(\n  (rnn): LSTM(32, 64, batch_first=True)\n)\n")
+    with pytest.raises(SummaryError, match=r"'LSTM\(32, 64\)' works on series"):
+        shaped("LSTM(32, 64)")
 
 
 def test_a_plain_network_takes_the_length_that_is_said() -> None:
