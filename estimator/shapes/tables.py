@@ -214,7 +214,7 @@ def batch_found(summary: ModelSummary, found: list[Layer], batch_size: int) -> M
     if patches:
         return _of_patches(summary, patches, batch_size)
     if printed == 1 and (samples := _in_one_row(summary, convolved, batch_size)):
-        return _rebatched(
+        return rebatched(
             summary,
             samples,
             lambda shape: (
@@ -229,12 +229,12 @@ def batch_found(summary: ModelSummary, found: list[Layer], batch_size: int) -> M
         if not batch_size < pieces < printed or pieces % batch_size:
             return summary
         cut = pieces // batch_size  # of each sample, before all that was made of them stands in one row
-        return _rebatched(
+        return rebatched(
             summary, batch_size, lambda shape: (cut, *shape[1:]) if shape[0] == pieces else (times, *shape)
         )
     if summary.apart and times > 1 and not rest and own[0] == batch_size and summary.root.children:
         ordered = times, batch_size  # in order of a sequence
-        return _rebatched(summary, batch_size, lambda shape: (times, *(shape[2:] if shape[:2] == ordered else shape)))
+        return rebatched(summary, batch_size, lambda shape: (times, *(shape[2:] if shape[:2] == ordered else shape)))
     return summary
 
 
@@ -322,7 +322,7 @@ def _reshaped(layer: Layer, one: Callable[[Shape], Shape]) -> Layer:
     return layer.but(output_shape=output, input_shape=before, children=children)
 
 
-def _rebatched(summary: ModelSummary, batch_size: int, one: Callable[[Shape], Shape]) -> ModelSummary:
+def rebatched(summary: ModelSummary, batch_size: int, one: Callable[[Shape], Shape]) -> ModelSummary:
     """Give a table with another batch, and shapes of one sample of it; the model's own begins with it."""
     root, said = summary.root, f"the table is taken to be of {batch_size} samples"
     own = root.output_shape or ()

@@ -27,6 +27,13 @@ SENSORS = """Series                                   [{0}, 64]                 
 LAYERS = """Series                                   [{0}, 64]                 --
 ├─TransformerEncoderLayer: 1-1           [{0}, 64]                 281,152"""
 
+EPISODES = """Agent                                    [{0}, 6]                 --
+├─Conv2d: 1-1                            [{0}, 32, 20, 20]        8,224
+├─Linear: 1-2                            [{0}, 64]                819,264
+{1}├─Linear: 1-4                            [{0}, 6]                 390"""
+STEP = "├─LSTM: 1-3                              [{0}, 64]                 33,280\n"
+CELL = "├─LSTMCell: 1-3                          [{0}, 64]                 33,280\n"
+
 
 def _table(rows: str, first: int, second: int, more: str = "") -> str:
     return _FORM.format(rows=rows.format(f"{first}, {second}") + more, params=500_000)
@@ -143,3 +150,39 @@ def test_series_of_several_lengths_that_share_the_second_axis_have_the_steps_fir
     assert found.batch_size == batch
     if batch == 8:
         assert [layer.output_shape for layer in found.root.children] == [(first, 64), (100, 64)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "batch_size", "samples"),
+    [
+        (STEP.format("8, 20"), 8, 8),
+        (STEP.format("20, 8"), 16, 8),
+        (STEP.format("8, 20"), 20, 20),
+        (STEP.format("1, 8") * 20, 16, 8),
+        (STEP.format("8, 1") * 40, 16, 8),  # of two layers
+        (CELL.format("8") * 20, 16, 8),
+        (STEP.format("8, 20"), 160, 160),  # each step is a sample of that job
+        (STEP.format("1, 8") * 3, 16, 160),  # some other series
+        (STEP.format("8, 30"), 16, 160),
+        (STEP.format("1, 8") * 20 + STEP.format("1, 4") * 40, 16, 160),
+    ],
+)
+def test_the_first_axis_may_hold_all_steps_of_all_samples(steps: str, batch_size: int, samples: int) -> None:
+    text = _FORM.format(rows=EPISODES.format(160, steps), params=500_000)
+    found = _read(text, batch_size)
+    assert found.batch_size == samples
+    if samples < 160:
+        first, second, step, *_, last = found.root.children
+        each = (160 // samples,)
+        assert (first.output_shape, second.output_shape) == ((*each, 32, 20, 20), (*each, 64))
+        assert (last.output_shape, found.root.output_shape) == ((*each, 6), (*each, 6))
+        shown = 1 if "[1, " in steps or ", 1, " in steps else each[0]
+        assert step.output_shape == ((64,) if step.type == "LSTMCell" else (shown, 64))
+
+
+def test_pictures_of_all_steps_before_a_series_tell_nothing_of_its_axes() -> None:
+    rows = EPISODES.format(160, STEP.format("20, 8")).replace("160, 6", "20, 8, 6")
+    text = _FORM.format(rows=rows, params=500_000)
+    assert _read(text, 8).batch_size == 8
+    assert _read(text, 8).root.children[0].output_shape == (20, 32, 20, 20)
+    assert _read(text, 16).batch_size == 20
