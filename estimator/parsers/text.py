@@ -261,6 +261,9 @@ def read_count(text: str) -> int | None:
 
 # What is about as large may be one model: a print shows no bare weights, and counts tied ones twice.
 _ABOUT: Final = 0.05
+# A size in MB is rounded to 0.01.
+_ROUNDED: Final = 0.01
+_BYTES: Final = 4
 _TOTALS: Final = ("total params", "total parameters", "total number of parameters")
 # Shapes by what is written of them; what is longer is not kept.
 _SHAPES: Final[dict[str, tuple[int | None, ...]]] = {}
@@ -437,6 +440,22 @@ def frozen_params(totals: dict[str, str]) -> int:
 def trained_params(totals: dict[str, str]) -> int:
     """Read "Trainable params" from `read_totals`; 0 if there is none."""
     return _count(totals.get("trainable params", "")) or 0
+
+
+def stated_params(totals: dict[str, str], counted: int) -> int | None:
+    """Read a table's total, or where that line is gone what others say; None where they say no more than rows.
+
+    That is what is trained and what is not, or else the size of all, in four bytes for each.
+
+    Args:
+        totals: see `read_totals`.
+        counted: what the rows of the table add up to.
+    """
+    said = total_params(totals)
+    if said is not None:
+        return said
+    total = trained_params(totals) + frozen_params(totals) or round((params_mb(totals) or 0.0) * 1e6 / _BYTES)
+    return total if total > counted and not about(total, counted, _ROUNDED) else None
 
 
 def all_params(totals: dict[str, str]) -> int:

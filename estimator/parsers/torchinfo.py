@@ -468,15 +468,15 @@ def _summary(table: _Table) -> ModelSummary:
         layers.append(Layer(row.type, params, output, (), args, row.name, input_))
     breathe()
     totals = t.read_totals(lines, table.end)
-    stated = t.total_params(totals)
     params_mb = t.params_mb(totals)
     flat = [(depth, layers[place]) for depth, place in rows]
+    counted = sum([layer.params for _, layer in flat])
+    stated = t.stated_params(totals, counted)
     halves = stated is not None and _PACKS not in types and _of_halves(stated, params_mb)
     halves = halves and not t.about(round((params_mb or 0.0) * 1e6), 4 * _called(flat), _ROUNDED)
     pass_mb = t.pass_mb(totals)
     if pass_mb is not None and halves:
         pass_mb *= 2
-    counted = sum([layer.params for _, layer in flat])
     # Mult-adds tell nothing of blocks that are hidden in lists, and too much of others that are hidden.
     if "params" not in columns and not (stated and abs(counted - stated) <= _FEW * stated):
         raise _fail(lines, first, _NO_PARAMETERS)
@@ -484,7 +484,7 @@ def _summary(table: _Table) -> ModelSummary:
     if depth == 0 and "params" in columns:
         if batch == 0:
             raise _fail(lines, first, "this is of no samples: print it with a batch of one")
-        _check_whole(table, shapes, counted, totals)
+        _check_whole(table, shapes, counted, stated, totals)
         flat, inferred = _all_calls(table, shapes, flat, counted, pass_mb, stated)
     if depth == 1 and "params" in columns:
         _check_hidden(table, flat)
@@ -547,27 +547,37 @@ def _with_logits(root: Layer) -> Layer:
     return root.but(output_shape=made)
 
 
-def _check_whole(table: _Table, shapes: dict[str, RawShape | None], counted: int, totals: dict[str, str]) -> None:
-    """Refuse a table that ends before what the model gives out, and one with another's rows.
+def _check_whole(
+    table: _Table, shapes: dict[str, RawShape | None], counted: int, stated: int | None, totals: dict[str, str]
+) -> None:
+    """Refuse a table that ends before what the model gives out, one with another's rows, and one with some twice.
 
     Raises:
         SummaryError: it cannot be whole.
     """
     lines, at, rows, different = table.lines, table.end, table.rows, table.different
     # Of the rules that torchinfo draws above the header and behind the last row, the second is not there.
-    if at >= len(lines) and not totals and table.ruled and (len(rows) > 1 or not counted):
+    unended = at >= len(lines) and not totals and table.ruled and (len(rows) > 1 or not counted)
+    if unended or (stated is not None and counted * 2 < stated):
         first = different[rows[0][1]]
         sizes_of = [(shapes[different[place].cells.get("output", "--")], place) for _, place in rows[1:]]
         own, other = (
             shapes[first.cells.get("output", "--")],
             next((size for size, _ in reversed(sizes_of) if size), None),
         )
-        if not own or not other or _elements(own) != _elements(other):
+        differs = _elements(own) != _elements(other) if own and other else unended
+        if differs:
             gives = list(own) if own else "which it does not show"
             raise t.fail(at, lines[at - 1], f"the table ends before what the model gives out, {gives}: {whole.CURE}")
         # Blocks that give out what the model does tell nothing of those behind them.
-        if sum([size == own and bool(_own_count(different[place])) for size, place in sizes_of]) > _MOST_ENDS:
+        ends = sum([size == own and bool(_own_count(different[place])) for size, place in sizes_of])
+        if unended and ends > _MOST_ENDS:
             raise t.fail(at, lines[at - 1], t.NO_END)
+    if stated is None or counted > stated:
+        sized = [shapes[row.cells.get("output", "--")] is not None for row in different]
+        again = whole.twice([(depth, sized[place]) for depth, place in rows], table.indices)
+        if again:
+            raise _missing(table, again, "rows stand there twice: paste each part of the table once")
     why = t.too_many(counted, t.total_params(totals))
     if why:
         raise t.fail(*t.total_line(lines, at), why)

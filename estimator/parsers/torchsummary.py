@@ -110,8 +110,8 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
     if not rows:
         raise t.fail(start + 1, lines[start], "no layer follows this header: paste the whole table")
     t.check_end(lines, start, at)
-    if len(last) <= _MOST_DIGITS and int(last) > len(rows):
-        why = f"its last row has the number {last}, and there are {len(rows)} rows: paste all of them"
+    if len(last) <= _MOST_DIGITS and int(last) != len(rows):
+        why = f"its last row has the number {last}, and there are {len(rows)} rows: paste all of them, each once"
         raise t.fail(start + 1, lines[start], why)
     return _summary(lines, at, rows, read), at
 

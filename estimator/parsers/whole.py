@@ -104,6 +104,25 @@ def gaps(depths: Sequence[int], indices: Sequence[str]) -> list[tuple[int, int]]
     return found
 
 
+def twice(rows: Sequence[tuple[int, bool]], indices: Sequence[str]) -> int:
+    """Find the first row that stands there before, as where a table was pasted in pieces: its place; 0 if none does.
+
+    Args:
+        rows: depth of each, and whether it shows a size: lists of layers, which show none, repeat their numbers.
+        indices: as printed.
+    """
+    before = [0] * (MAX_DEPTH + 1)
+    for at, (depth, sized) in enumerate(rows):
+        if not at & OFTEN:
+            breathe()
+        number = _number(indices[at]) if sized else 0
+        if number:
+            if number <= before[depth]:
+                return at
+            before[depth] = number
+    return 0
+
+
 def _number(index: str) -> int:
     """Read what stands behind the hyphen of ``2-8``; 0 where that is no number."""
     _, _, number = index.partition("-")

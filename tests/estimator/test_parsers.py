@@ -1189,6 +1189,9 @@ def test_a_torchsummary_whose_numbers_show_that_rows_are_missing_is_refused() ->
         parse_summary(TORCHSUMMARY.replace(TORCHSUMMARY.splitlines()[4] + "\n", ""))
     with pytest.raises(SummaryError, match=r"its last row has the number 3, and there are 1 rows"):
         parse_summary(torchsummary_of("MultiheadAttention-3 [[-1, 10, 16], [-1, 10, 10]] 0"))
+    line = TORCHSUMMARY.splitlines(keepends=True)[4]
+    with pytest.raises(SummaryError, match=r"its last row has the number 4, and there are 5 rows: paste .* once"):
+        parse_summary(TORCHSUMMARY.replace(line, line * 2))
 
 
 def test_rows_of_weights_take_no_layer_with_them() -> None:

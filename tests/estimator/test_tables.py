@@ -282,8 +282,8 @@ def test_boxes_are_no_witness_of_the_batch() -> None:
         "FasterRCNN [100, 4] --",
         "├─Conv2d: 1-1 [8, 64, 100, 100] 9,408",
         "├─BatchNorm2d: 1-2 [8, 64, 100, 100] 128",
-        "├─ReLU: 1-2 [8, 64, 100, 100] --",
-        "├─RoIHeads: 1-3 [100, 4] --",
+        "├─ReLU: 1-3 [8, 64, 100, 100] --",
+        "├─RoIHeads: 1-4 [100, 4] --",
         "│    └─Linear: 2-1 [800, 1024] 12,846,080",
     )
     rows: list[Layer] = list(account(text, batch_size=8)[0].root.children)

@@ -152,6 +152,33 @@ def test_a_table_whose_end_is_gone_is_refused() -> None:
         parse_summary(short)
 
 
+@pytest.mark.parametrize("kept", ["Total", "Trainable", "Input size"])
+def test_a_table_that_holds_less_than_half_of_what_its_totals_say_is_refused(kept: str) -> None:
+    """Whichever of these lines are left."""
+    text = _table(params=_PARAMS)
+    before, totals = text.partition("Total")[0], kept + text.rpartition(kept)[2]
+    assert parse_summary(before + totals).total_params == _PARAMS
+    short = before.replace("│    └─Linear: 2-1                       [4, 64, 512]              131,584\n", "")
+    with pytest.raises(SummaryError, match=r"rows before this one are missing"):
+        parse_summary(short + totals)
+    short = f"{before.partition('├─Block')[0]}=====\n"
+    with pytest.raises(SummaryError, match=r"ends before what the model gives out, \[4, 10\]"):
+        parse_summary(short + totals)
+    bare = short.replace(
+        "Shared                                   [4, 10]    ", "Shared                     [4, 64, 256]    "
+    )
+    assert parse_summary(bare + totals).total_params == pytest.approx(_PARAMS, rel=0.03)  # of bare parameters
+
+
+@pytest.mark.parametrize("totals", [True, False])
+def test_a_table_that_was_pasted_in_pieces_which_overlap_is_refused(totals: bool) -> None:
+    text = _table() if totals else _table().partition("=====\nTotal")[0]
+    assert parse_summary(text).total_params == _PARAMS
+    for end, start in (("├─LayerNorm", "│    └─Linear: 2-1"), ("├─Linear: 1-4", "├─Linear: 1-1")):
+        with pytest.raises(SummaryError, match=f"{start} .*rows stand there twice"):
+            parse_summary(text[: text.index(end)] + text[text.index(start) :])
+
+
 def test_blocks_that_give_out_what_the_model_does_are_no_end_of_a_table() -> None:
     blocks = "".join(f"├─Linear: 1-{at}    [4, 10]    110\n" for at in range(1, 7))
     text = f"{_HEAD}Net    [4, 10]    --\n{blocks}"
