@@ -23,6 +23,7 @@ from estimator.types import ModelSummary, SummaryError
 from estimator.walk import layers
 
 _FORMAT: Final = "module"
+_NUMBERED: Final = ("Sequential", "ModuleList")
 _OPEN: Final = 0
 _LEAF: Final = 1
 _CLOSE: Final = 2
@@ -139,7 +140,7 @@ class _Line(NamedTuple):
 class _Frame:
     """A container that is still open: its lines from index ``start`` on, and what `_Reader.by_place` was before it."""
 
-    __slots__ = ("begins", "by_place", "children", "line", "more", "notes", "number", "size", "start", "total")
+    __slots__ = ("begins", "by_place", "children", "empty", "line", "more", "notes", "number", "size", "start", "total")
 
     def __init__(self, line: _Line, number: int, start: int, by_place: int) -> None:
         self.line = line
@@ -149,6 +150,7 @@ class _Frame:
         self.children: list[Layer] = []
         self.begins = ""  # how the lines of its layers begin, with their first letter; "" before the first
         self.more = 0  # layers than lines, of which one may stand for several
+        self.empty = 0  # places that hold no module
         self.notes: list[str] = []
         self.size = 1
         self.total = 0
@@ -251,9 +253,9 @@ def _check_indent(frame: _Frame, number: int, lines: list[str]) -> None:
 
 
 def _check_names(frame: _Frame, number: int, lines: list[str], *, inside: bool) -> None:
-    """Refuse a block that holds two layers of one name, and one without a name that holds layers with names.
+    """Refuse a block that holds two layers of one name, too few of a list, or without a name layers with names.
 
-    No module holds two of a name: lines between them are missing, or stand twice.
+    No module holds two of a name: lines between them are missing, or stand twice. Lists number theirs.
 
     Args:
         frame: the block.
@@ -272,6 +274,17 @@ def _check_names(frame: _Frame, number: int, lines: list[str], *, inside: bool) 
     if len(names) != len(frame.children) - frame.more:
         why = "two layers of the block that ends here have one name: paste the print as it was"
         raise t.fail(number, lines[number - 1], why)
+    if frame.line.type not in _NUMBERED:
+        return
+    first, last = frame.children[0].name.partition("-")[0], frame.children[-1].name.rpartition("-")[2]
+    places = len(frame.children) + frame.empty
+    if _place(last) - _place(first) >= places and all(name.replace("-", "").isdecimal() for name in names):
+        why = f"of the layers {first} to {last} of the block that ends here {places} are left: paste all of the print"
+        raise t.fail(number, lines[number - 1], why)
+
+
+def _place(name: str) -> int:
+    return int(name) if name.isdecimal() and len(name) < _MOST_DIGITS else 0
 
 
 def _read(lines: list[str], start: int) -> tuple[_Reader, set[str], int]:
@@ -298,7 +311,8 @@ def _read(lines: list[str], start: int) -> tuple[_Reader, set[str], int]:
         leaf = leaves.find(text) if line is None else None
         if line is None and leaf is None:
             if text[0] == "(" and text.endswith((": None", " x None")):
-                continue  # a place in a list that holds no module
+                reader.leave_out(text.rpartition(": ")[2].partition(" x ")[0])
+                continue
             line, at = _whole(lines, at, text, number)
             _check_repeat(line, number, lines)
             types.add(line.type)
@@ -652,6 +666,11 @@ class _Reader:
             parent.children.extend([layer] * repeat)
             parent.more += repeat - 1
         parent.total += total * repeat
+
+    def leave_out(self, times: str) -> None:
+        """Take places in a list that hold no module: ``(3): None``, ``(4-6): 3 x None``."""
+        if self._stack:
+            self._stack[-1].empty += _place(times) or 1
 
     def leaf(self, line: _Line) -> Layer:
         """Make a layer of a line."""

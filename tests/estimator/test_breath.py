@@ -27,6 +27,7 @@ NET = "Net(\n  (a): Linear(in_features=8, out_features=4, bias=True)\n)\n"
 TORCHINFO = "Layer (type:depth-idx)  Output Shape  Param #\n=====\n"
 TORCHSUMMARY = "Layer (type) Output Shape Param #\n=====\n"
 KERAS = "┃ Layer (type) ┃ Output Shape ┃ Param # ┃\n"
+LOOP = "GRU-1 [-1, 1, 8] 0\nLinear-2 [-1, 1, 8] 72\n" * 9
 
 
 def rows(text: str, count: int = MANY) -> str:
@@ -81,9 +82,9 @@ def breaths() -> Iterator[Callable[[str], Counter[str]]]:
         ("_unseen", TORCHSUMMARY + rows("Attention-# [-1, 8, 8] 9\n")),
         ("sort_of", TORCHSUMMARY + rows("T#-# [-1, 5] 1\n")),
         ("_alone", TORCHSUMMARY + rows("U#-# [-1, 5] 1\n")),
-        ("_turns", TORCHSUMMARY + "GRU-1 [-1, 1, 8] 0\nLinear-2 [-1, 1, 8] 72\n" * 9 + rows("GRU-# [-1, 1, #] 0\n")),
+        ("_turns", TORCHSUMMARY + LOOP + rows("GRU-# [-1, 1, #] 0\n") + f"ReLU-{MANY + 19} [-1, 8] 0\n"),
         ("weighed", TORCHSUMMARY + rows("LSTM-# [-1, #, 8] 0\n")),
-        ("around", TORCHINFO + "BertModel [1, 8, 8] --\n" + "├─ModuleList: 1-1  [1, 8, 8]  72\n" * MANY),
+        ("around", TORCHINFO + "BertModel [1, 8, 8] --\n" + rows("├─ModuleList: 1-#  [1, 8, 8]  72\n")),
         (
             "in_turn",
             net(rows("(b#): Linear(in_features=8, out_features=8)\n") + rows("(n#): BatchNorm1d(8)\n", 2)),

@@ -582,6 +582,31 @@ def test_a_block_that_lost_its_name_is_refused(left: str) -> None:
         parse_summary(lost)
 
 
+_SEVEN = "Linear(in_features=7, out_features=7)"
+
+
+@pytest.mark.parametrize(
+    ("places", "layers"),
+    [
+        ({"3": _SEVEN, "4": _SEVEN, "5": _SEVEN}, 3),  # a part of another list
+        ({"3": _SEVEN, "5": _SEVEN}, 0),
+        ({"3": _SEVEN, "4": "None", "5": _SEVEN}, 2),
+        ({"3": _SEVEN, "4-5": "2 x None", "6": _SEVEN}, 2),
+        ({"3": _SEVEN, "4-5": f"2 x {_SEVEN}", "6": _SEVEN}, 4),
+        ({"3-5": f"3 x {_SEVEN}", "7": _SEVEN}, 0),
+        ({"3": _SEVEN, "norm": "ReLU()", "5": _SEVEN}, 2),
+    ],
+)
+def test_a_list_whose_numbers_show_that_layers_are_missing_is_refused(places: dict[str, str], layers: int) -> None:
+    text = "Sequential(\n" + "".join(f"  ({name}): {layer}\n" for name, layer in places.items()) + ")\n"
+    if layers:
+        assert parse_summary(text).total_params == layers * 56
+        return
+    with pytest.raises(SummaryError, match=r"line 4: '\)': of the layers 3 to [57] of the block that ends here \d are"):
+        parse_summary(text)
+    assert parse_summary(text.replace("Sequential", "ModuleDict")).total_params
+
+
 CODE = """class Net(nn.Module):
     def __init__(self):
         super().__init__()
