@@ -37,6 +37,7 @@ _LEFT_OUT: Final = ("...", "…")
 # What tools, and people, write where they left lines out; settings have a ``=``.
 _OMITTED: Final = re.compile(r"\b(?:truncated|omitted|snip(?:ped)?|skipp(?:ed|ing) \d+)\b", re.IGNORECASE)
 _MISSING: Final = "lines before this one are missing: paste all of the print"
+_PARTS: Final = "this layer stands beside the one before, in no model: paste what print(model) writes of all of it"
 _UNREAD: Final = "expected `(name): Type(...)`: paste the model as `print(model)` writes it"
 _NAME: Final = attrgetter("name")
 # Columns by which PyTorch puts what a block holds further in.
@@ -45,7 +46,7 @@ _MAX_WRAPPED: Final = 12
 _MAX_NOTES: Final = 64
 # So many times does no print show one layer that it holds once.
 _MOST_SHARED: Final = 1000
-# Prints without parameters that may stand between a model and its total.
+# Prints without parameters that may stand between a model and its total, or between parts of a model.
 _MOST_LOSSES: Final = 8
 # Lines of a block that the next of its type is compared with.
 _MOST_COMPARED: Final = 512
@@ -128,6 +129,10 @@ _ARGS: Final[dict[str, Args]] = {}
 _MOST_KEPT: Final = 100
 
 
+class PartsError(SummaryError):
+    """A model's parts were printed one by one; the message quotes the line of one of them."""
+
+
 class _Line(NamedTuple):
     kind: int
     type: str = ""
@@ -208,7 +213,7 @@ def parse(lines: list[str], start: int) -> tuple[ModelSummary, int]:
 
 
 def _check_end(lines: list[str], start: int, at: int) -> None:
-    """Refuse a print that ends where a part of it does, as lines are missing in it.
+    """Refuse a print that ends where a part of it does, as lines are missing in it, and one of a part of a model.
 
     Args:
         lines: the text.
@@ -216,7 +221,8 @@ def _check_end(lines: list[str], start: int, at: int) -> None:
         at: index of the line behind its last one.
 
     Raises:
-        SummaryError: it ends as far in as its first layer begins, or goes on behind its end.
+        SummaryError: it ends as far in as its first layer begins, or goes on behind its end; or a layer stands behind
+            it that is none of its own, as where code prints a model's parts one by one.
     """
     first, last, behind = t.first_line(lines, start + 1), at - 1, t.first_line(lines, at)
     inside = first < last and lines[last].lstrip().startswith(")") and 0 < _indent(lines[first]) <= _indent(lines[last])
@@ -224,6 +230,12 @@ def _check_end(lines: list[str], start: int, at: int) -> None:
     if inside or goes_on:
         number = last if inside else behind
         raise t.fail(number + 1, lines[number], _MISSING)
+    for number in range(behind, min(behind + _MOST_LOSSES, len(lines))):
+        layer = lines[number]
+        if layer.endswith("(") or not starts(layer):
+            break
+        if sizes.knows(layer.partition("(")[0]) and not any(line.endswith(layer) for line in lines[start:at]):
+            raise PartsError(str(t.fail(number + 1, layer, _PARTS)))
 
 
 def _indent(line: str) -> int:

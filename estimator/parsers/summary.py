@@ -144,8 +144,9 @@ class _Models:
         self._stated: int | None = None
 
     def refuse(self, error: SummaryError, stated: int | None) -> None:
-        """Remember the first that could not be read: why, and its total if it is a table."""
-        if not self.tried:
+        """Remember the first that could not be read: why, and its total if it is a table. Parts of one are none."""
+        if not self.tried or isinstance(error, module.PartsError):
+            self._chosen = None
             self._wrong, self._stated = str(error), stated
         self.tried += _REFUSED
 

@@ -607,6 +607,24 @@ def test_a_list_whose_numbers_show_that_layers_are_missing_is_refused(places: di
     assert parse_summary(text.replace("Sequential", "ModuleDict")).total_params
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [
+        "Embedding(500, 128)\nLSTM(128, 256, batch_first=True)\nLinear(in_features=256, out_features=20)\n",
+        f"{NET}AdaptiveAvgPool2d(output_size=1)\nLinear(in_features=5, out_features=3)\n",
+        f"{LARGER}{NET}Linear(in_features=5, out_features=3)\n{NET}",
+    ],
+)
+def test_parts_of_a_model_that_are_printed_one_by_one_are_not_taken_for_it(parts: str) -> None:
+    with pytest.raises(SummaryError, match=r"'(LSTM|Linear)\(.*: this layer stands beside the one before, in no model"):
+        parse_summary(parts)
+
+
+def test_a_layer_of_a_model_that_is_printed_again_behind_it_is_a_part_of_it() -> None:
+    again = NET + "Linear(in_features=7, out_features=5, bias=True)\nCrossEntropyLoss()\n"
+    assert parse_summary(again) == parse_summary(NET)
+
+
 CODE = """class Net(nn.Module):
     def __init__(self):
         super().__init__()
