@@ -466,14 +466,19 @@ def _summary(table: _Table) -> ModelSummary:
         params, args = _params(row, lines, batch or 1, shapes)
         output, input_ = samples[row.cells.get("output", "--")], samples[row.cells.get("input", "--")]
         layers.append(Layer(row.type, params, output, (), args, row.name, input_))
+    layers[rows[0][1]] = _fed(layers[rows[0][1]], shapes[first.cells.get("input", "--")], batch or 0)
     breathe()
     totals = t.read_totals(lines, table.end)
     params_mb = t.params_mb(totals)
     flat = [(depth, layers[place]) for depth, place in rows]
     counted = sum([layer.params for _, layer in flat])
     stated = t.stated_params(totals, counted)
-    halves = stated is not None and _PACKS not in types and _of_halves(stated, params_mb)
-    halves = halves and not t.about(round((params_mb or 0.0) * 1e6), 4 * _called(flat), _ROUNDED)
+    halves = (
+        stated is not None
+        and _PACKS not in types
+        and _of_halves(stated, params_mb)
+        and not t.about(round((params_mb or 0.0) * 1e6), 4 * _called(flat), _ROUNDED)
+    )
     pass_mb = t.pass_mb(totals)
     if pass_mb is not None and halves:
         pass_mb *= 2
@@ -513,6 +518,13 @@ def _summary(table: _Table) -> ModelSummary:
         loads=rehearsal.loads(totals),
         apart=bool(root and root[0] != batch),
     )
+
+
+def _fed(root: Layer, taken: RawShape | None, batch: int) -> Layer:
+    """Give a model what goes into it for each of so many steps, where it takes series: ``[8, 20, 4, 84, 84]``."""
+    if not taken or len(taken) <= _TWO or taken[0] == batch or (taken[0] or 0) * (taken[1] or 0) != batch:
+        return root
+    return root.but(input_shape=tuple([size or 1 for size in taken[2:]]))
 
 
 def _taken(columns: list[str], counted: int, stated: int | None) -> list[str]:

@@ -328,7 +328,7 @@ def rebatched(summary: ModelSummary, batch_size: int, one: Callable[[Shape], Sha
     own = root.output_shape or ()
     shape = own[1:] if own[0] == batch_size else one(own)
     children = tuple([_reshaped(child, lambda of: of and one(of)) for child in root.children])
-    root = root.but(output_shape=shape, children=children)
+    root = root.but(output_shape=shape, children=children, input_shape=root.input_shape and one(root.input_shape))
     return replace(summary, root=root, batch_size=batch_size, inferred=(*summary.inferred, said))
 
 

@@ -36,7 +36,7 @@ CELL = "├─LSTMCell: 1-3                          [{0}, 64]                 3
 
 
 def _table(rows: str, first: int, second: int, more: str = "") -> str:
-    return _FORM.format(rows=rows.format(f"{first}, {second}") + more, params=500_000)
+    return _FORM.format(rows=rows.format(f"{first}, {second}") + more, params=36_000)
 
 
 def _read(text: str, batch_size: int, seq_len: int | None = None) -> ModelSummary:
@@ -168,7 +168,7 @@ def test_series_of_several_lengths_that_share_the_second_axis_have_the_steps_fir
     ],
 )
 def test_the_first_axis_may_hold_all_steps_of_all_samples(steps: str, batch_size: int, samples: int) -> None:
-    text = _FORM.format(rows=EPISODES.format(160, steps), params=500_000)
+    text = _FORM.format(rows=EPISODES.format(160, steps), params=3_000_000)
     found = _read(text, batch_size)
     assert found.batch_size == samples
     if samples < 160:
@@ -182,7 +182,16 @@ def test_the_first_axis_may_hold_all_steps_of_all_samples(steps: str, batch_size
 
 def test_pictures_of_all_steps_before_a_series_tell_nothing_of_its_axes() -> None:
     rows = EPISODES.format(160, STEP.format("20, 8")).replace("160, 6", "20, 8, 6")
-    text = _FORM.format(rows=rows, params=500_000)
+    text = _FORM.format(rows=rows, params=3_000_000)
     assert _read(text, 8).batch_size == 8
     assert _read(text, 8).root.children[0].output_shape == (20, 32, 20, 20)
     assert _read(text, 16).batch_size == 20
+
+
+@pytest.mark.parametrize("batch_size", [160, 16])
+def test_what_goes_into_such_a_model_is_that_of_its_steps(batch_size: int) -> None:
+    rows = EPISODES.format(160, STEP.format("8, 20")).splitlines()
+    rows = [f"{row}  {'[8, 20, 4, 84, 84]' if not at else '--'}" for at, row in enumerate(rows)]
+    text = _FORM.format(rows="\n".join(rows), params=3_000_000).replace("Param #", "Param #  Input Shape")
+    steps = (20,) if batch_size == 16 else ()
+    assert _read(text, batch_size).root.input_shape == (*steps, 4, 84, 84)
