@@ -562,7 +562,7 @@ def _with_logits(root: Layer) -> Layer:
 def _check_whole(
     table: _Table, shapes: dict[str, RawShape | None], counted: int, stated: int | None, totals: dict[str, str]
 ) -> None:
-    """Refuse a table that ends before what the model gives out, one with another's rows, and one with some twice.
+    """Refuse a table that ends before what the model gives out, and one with another's rows.
 
     Raises:
         SummaryError: it cannot be whole.
@@ -585,11 +585,6 @@ def _check_whole(
         ends = sum([size == own and bool(_own_count(different[place])) for size, place in sizes_of])
         if unended and ends > _MOST_ENDS:
             raise t.fail(at, lines[at - 1], t.NO_END)
-    if stated is None or counted > stated:
-        sized = [shapes[row.cells.get("output", "--")] is not None for row in different]
-        again = whole.twice([(depth, sized[place]) for depth, place in rows], table.indices)
-        if again:
-            raise _missing(table, again, "rows stand there twice: paste each part of the table once")
     why = t.too_many(counted, t.total_params(totals))
     if why:
         raise t.fail(*t.total_line(lines, at), why)
@@ -629,10 +624,16 @@ def _all_calls(
     """Give all calls in order, those too that the table hides, and a sentence where it hides any.
 
     Raises:
-        SummaryError: rows are missing that are no calls of others, or nothing tells which calls they were.
+        SummaryError: rows are missing that are no calls of others, or nothing tells which calls they were; or some
+            stand there twice.
     """
     different = table.different
-    missing = whole.gaps([depth for depth, _ in table.rows], table.indices)
+    depths = [depth for depth, _ in table.rows]
+    missing = whole.gaps(depths, table.indices)
+    if (stated is None or counted > stated) and whole.surplus(depths, table.indices):
+        sized = [different[place].cells.get("output", "--") not in _NONE for _, place in table.rows]
+        if again := whole.twice(depths, sized, table.indices):
+            raise _missing(table, again, "rows stand there twice: paste each part of the table once")
     if not missing and not _may_repeat(table, shapes, pass_mb or 0.0):
         return flat, []
     if missing and (stated is None or not t.about(stated, counted, _CUT_SHARE)):

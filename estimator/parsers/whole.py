@@ -104,18 +104,26 @@ def gaps(depths: Sequence[int], indices: Sequence[str]) -> list[tuple[int, int]]
     return found
 
 
-def twice(rows: Sequence[tuple[int, bool]], indices: Sequence[str]) -> int:
+def surplus(depths: Sequence[int], indices: Sequence[str]) -> bool:
+    """Tell whether there are more rows of a depth than its last number says, as lists of layers repeat theirs."""
+    counts = Counter(depths)
+    last = dict(zip(depths, indices, strict=True))
+    return any(0 < _number(index) < counts[depth] for depth, index in last.items())
+
+
+def twice(depths: Sequence[int], sized: Sequence[bool], indices: Sequence[str]) -> int:
     """Find the first row that stands there before, as where a table was pasted in pieces: its place; 0 if none does.
 
     Args:
-        rows: depth of each, and whether it shows a size: lists of layers, which show none, repeat their numbers.
+        depths: of the rows.
+        sized: whether each shows a size: lists of layers, which may repeat their numbers, show none.
         indices: as printed.
     """
     before = [0] * (MAX_DEPTH + 1)
-    for at, (depth, sized) in enumerate(rows):
+    for at, depth in enumerate(depths):
         if not at & OFTEN:
             breathe()
-        number = _number(indices[at]) if sized else 0
+        number = _number(indices[at]) if sized[at] else 0
         if number:
             if number <= before[depth]:
                 return at
