@@ -630,10 +630,10 @@ def _all_calls(
     different = table.different
     depths = [depth for depth, _ in table.rows]
     missing = whole.gaps(depths, table.indices)
-    if (stated is None or counted > stated) and whole.surplus(depths, table.indices):
+    if stated is not None and counted > stated and whole.surplus(depths, table.indices):
         sized = [different[place].cells.get("output", "--") not in _NONE for _, place in table.rows]
-        if again := whole.twice(depths, sized, table.indices):
-            raise _missing(table, again, "rows stand there twice: paste each part of the table once")
+        if twice := whole.twice(depths, sized, table.indices):
+            raise _missing(table, twice, "rows stand there twice: paste each part of the table once")
     if not missing and not _may_repeat(table, shapes, pass_mb or 0.0):
         return flat, []
     if missing and (stated is None or not t.about(stated, counted, _CUT_SHARE)):

@@ -117,14 +117,14 @@ def test_a_stem_that_keeps_the_size_and_three_halvings_are_for_small_pictures(st
     assert shaped(CIFAR.format(stem=stem, last=last)).root.input_shape == (3, side, side)
 
 
-@pytest.mark.parametrize(("flatten", "side"), [("  (5): Flatten(start_dim=1, end_dim=-1)\n", 32), ("", 224)])
+@pytest.mark.parametrize(("flatten", "side"), [("  (flat): Flatten(start_dim=1, end_dim=-1)\n", 32), ("", 224)])
 def test_one_pixel_that_is_flattened_tells_the_size(flatten: str, side: int) -> None:
     pool = "MaxPool2d(kernel_size=4, stride=4, padding=0, dilation=1, ceil_mode=False)"
     text = (
         "Sequential(\n  (0): Conv2d(3, 64, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))\n"
         f"  (1): {pool}\n  (2): {pool}\n"
         "  (3): Conv2d(64, 64, kernel_size=(2, 2), stride=(2, 2))\n"
-        f"{flatten}  (6): Linear(in_features=64, out_features=10, bias=True)\n)\n"
+        f"{flatten}  (4): Linear(in_features=64, out_features=10, bias=True)\n)\n"
     )
     assert shaped(text).root.input_shape == (3, side, side)
 

@@ -76,7 +76,7 @@ def test_long_rows_are_not_kept(blanks: str) -> None:
 
 def test_many_rows_leave_few() -> None:
     forget()
-    rows = "".join(f"Own{n}-{n}  [-1, {n + 8}]  {n}\n" for n in range(3 * MOST // 2))
+    rows = "".join(f"Own{n}-{n + 1}  [-1, {n + 8}]  {n}\n" for n in range(3 * MOST // 2))
     parse_summary("Layer (type) Output Shape Param #\n=====\n" + rows)
     assert all(len(kept) <= MOST for kept in KEPT)
     assert torchsummary._ROWS
