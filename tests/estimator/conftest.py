@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from estimator import rehearse, summarize
 from estimator.methods.rad import Rad
 from estimator.methods.rad.fit import processes
 
@@ -18,3 +19,11 @@ def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def rad() -> Rad:
     """The model that comes with the package: to read it takes a second."""
     return Rad.load()
+
+
+@pytest.fixture
+def shortly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rehearse below a table in fp32 alone, and at the batch size that it shows: all of it takes nine times as long."""
+    monkeypatch.setattr(summarize, "_BATCHES", (1,))
+    for module in (summarize, rehearse):
+        monkeypatch.setattr(module, "PRECISIONS", ("fp32",))

@@ -92,7 +92,7 @@ def test_strange_layers_widen_the_bound() -> None:
         )
         for index, item in enumerate(examples(300, 7))
     ]
-    model = fit(known + strange, BASE, trees=60).model
+    model = fit(known + strange, BASE, trees=25).model
     assert set(model["known"]) >= {"Linear", "Conv2d", "Odd1"}
     method, names = Rad(model), frozenset(model["known"])
 
