@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -11,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,7 @@ class FakeSlurm:
 
     def trouble(self, verb: str, code: Any = 1, text: str = "") -> None:
         """Let a command fail, or hang."""
-        (self.folder / f"trouble-{verb}").write_text(json.dumps([code, text]))
+        (self.folder / f"trouble-{verb}").write_text(f"{code}\n{text}")
 
     def well(self, verb: str) -> None:
         """Let it work again."""
@@ -106,7 +106,8 @@ class FakeSlurm:
     def calls(self, name: str = "") -> list[list[str]]:
         """How the commands were called."""
         file = self.folder / "calls"
-        calls: list[list[str]] = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        words = iter(os.fsdecode(file.read_bytes()).split("\0") if file.exists() else ())
+        calls = [list(islice(words, int(count))) for count in words if count]
         return [call for call in calls if not name or name in call[:2]]
 
 

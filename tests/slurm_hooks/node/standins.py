@@ -1,7 +1,8 @@
 """Stand-ins for programs that a test machine lacks: Slurm's commands and NVIDIA's MPS control program.
 
 `install` puts them into a folder as executables. The Slurm commands answer from files in the folder that
-RAD_STANDIN names and write down how they were called; the MPS control program starts a real daemon process.
+RAD_STANDIN names and write down how they were called: in shell, as Python takes twenty times as long to start, and the
+tests call them by the thousand. The MPS control program starts a real daemon process.
 """
 
 from __future__ import annotations
@@ -11,57 +12,52 @@ import json
 import os
 import socket
 import sys
-import time
 from pathlib import Path
 
 SLURM = ("scontrol", "sacct", "sacctmgr", "squeue")
 CONTROL = "nvidia-cuda-mps-control"
 
 
+ANSWER = """#!/bin/sh
+# Each call: how many words, and the words, a NUL behind each.
+name=${0##*/} verb=${0##*/}
+printf '%s\\0' $(($# + 1)) "$name" "$@" >>"$RAD_STANDIN/calls"
+for last; do
+    [ "$name" = squeue ] && [ "$last" = -j ] && verb=show
+done
+[ "$name" = scontrol ] && verb=${1:-}
+if [ -e "$RAD_STANDIN/trouble-$verb" ]; then
+    { read -r code; cat >&2; } <"$RAD_STANDIN/trouble-$verb"
+    [ "$code" = hang ] && exec sleep 60
+    exit "$code"
+fi
+case "$name $*" in "sacctmgr "*modify*) exec MODIFY "$@" ;; esac
+[ "$verb" = show ] && file=$RAD_STANDIN/job-$last || file=$RAD_STANDIN/answer-$verb
+[ -e "$file" ] && exec cat "$file"
+[ "$verb" != show ] && exit 0
+echo 'slurm_load_jobs error: Invalid job id specified' >&2
+exit 1
+"""
+
+
 def install(folder: Path) -> Path:
     """Make the programs; returns their folder, for PATH."""
-    for name in (*SLURM, CONTROL):
+    python = (
+        f"#!{sys.executable} -IS\nimport sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import standins\nsys.exit(standins.{}(sys.argv[1:]))\n"
+    )
+    modify = folder / "modify"
+    programs = {name: ANSWER.replace("MODIFY", f"'{modify}'") for name in SLURM}
+    for name, text in {**programs, modify.name: python.format("modify"), CONTROL: python.format("control")}.items():
         path = folder / name
-        path.write_text(
-            f"#!{sys.executable} -IS\nimport sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-            f"import standins\nstandins.main({name!r}, sys.argv[1:])\n"
-        )
+        path.write_text(text)
         path.chmod(0o755)
     return folder
 
 
-def main(name: str, argv: list[str]) -> None:
-    """Be one of the programs."""
-    sys.exit(control(argv) if name == CONTROL else slurm(name, argv))
-
-
-def slurm(name: str, argv: list[str]) -> int:
-    """Be one of Slurm's commands."""
+def modify(argv: list[str]) -> int:
+    """Be sacctmgr that changes the comment of a job's last run, as Slurm 22.05 does: small letters, no quotes."""
     folder = Path(os.environ["RAD_STANDIN"])
-    with (folder / "calls").open("a") as calls:
-        calls.write(json.dumps([name, *argv]) + "\n")
-    verb = {"scontrol": argv[0] if argv else "", "squeue": "show" if "-j" in argv else name}.get(name, name)
-    trouble = folder / f"trouble-{verb}"
-    if trouble.exists():
-        code, text = json.loads(trouble.read_text())
-        if code == "hang":
-            time.sleep(60)
-        sys.stderr.write(text)
-        return int(code)
-    if name == "sacctmgr" and "modify" in argv:
-        return _modify(folder, argv)
-    answer = folder / (f"job-{argv[-1]}" if verb == "show" else f"answer-{verb}")
-    if not answer.exists():
-        if verb == "show":
-            sys.stderr.write("slurm_load_jobs error: Invalid job id specified\n")
-            return 1
-        return 0
-    sys.stdout.buffer.write(answer.read_bytes())
-    return 0
-
-
-def _modify(folder: Path, argv: list[str]) -> int:
-    """Change the comment of the last run of a job, as Slurm 22.05 does: small letters, no quotes."""
     wanted = argv[argv.index("where") + 1].removeprefix("jobid=")
     text = argv[argv.index("set") + 1].removeprefix("AdminComment=")
     if (folder / "small-letters").exists():
