@@ -193,9 +193,9 @@ def need_record(cluster: Cluster, job: int | str) -> Record:
     return record
 
 
-def outcome_of(cluster: Cluster, job: int) -> Callable[[], bool]:
-    """Whether slurmdbd has the end of a job's last run."""
-    return lambda: bool((record := accounted(cluster, job)) and record.runs and record.runs[-1].outcome)
+def outcome_of(cluster: Cluster, job: int, runs: int = 1) -> Callable[[], bool]:
+    """Whether slurmdbd has the end of a job's last run, of so many: it may have one while the next is under way."""
+    return lambda: bool((record := accounted(cluster, job)) and len(record.runs) >= runs and record.runs[-1].outcome)
 
 
 def accounted(cluster: Cluster, job: int) -> Record | None:

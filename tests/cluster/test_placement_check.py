@@ -24,7 +24,8 @@ def checked(cluster: Cluster) -> dict[int, dict[str, Any]]:
 
 def test_a_job_beside_another_is_compared_with_its_run_alone(cluster: Cluster) -> None:
     cluster.wait_until_radd_sees()
-    assert cluster.wait_state(cluster.submit(SCRIPT, "--partition=pack").job_id) == "COMPLETED"
+    alone = cluster.submit(SCRIPT, "--partition=pack").job_id
+    assert cluster.wait_state(alone) == "COMPLETED"
     resident = cluster.submit(RESIDENT, "--gres=gpu:1", "--partition=pack").job_id
     cluster.wait_state(resident, "RUNNING")
     cluster.wait_until_radd_sees()
@@ -32,7 +33,8 @@ def test_a_job_beside_another_is_compared_with_its_run_alone(cluster: Cluster) -
     record = need_record(cluster, job)
     assert record.residents == (resident,)
     assert cluster.wait_state(job) == "COMPLETED"
-    cluster.wait_for("slurmdbd has the end", outcome_of(cluster, job), 120)
+    for ended in (alone, job):
+        cluster.wait_for("slurmdbd has the end", outcome_of(cluster, ended), 120)
     sides = checked(cluster)
     side = sides[job]
     assert (side["neighbours"], side["placement"], side["predicted"]) == ([resident], "mug", record.progress)

@@ -267,9 +267,12 @@ def test_partitions_that_rad_does_not_serve_are_left_alone(
 def test_what_slurm_gives_for_a_gpu_comes_with_shares_too(cluster: Cluster) -> None:
     defaults = ["scontrol", "update", "partitionname=pack", "jobdefaults=DefCpuPerGPU=2,DefMemPerGPU=64"]
     cluster.run(defaults).require()
-    cluster.wait_until_radd_sees()
-    jobs = [cluster.submit(f"#!/bin/bash\n{line}\ntrue\n", "--gres=gpu:1", "-ppack").job_id for line in (CLAIMED, "")]
-    cluster.run([*defaults[:-1], "jobdefaults="])
+    scripts = [f"#!/bin/bash\n{line}\ntrue\n" for line in (CLAIMED, "")]
+    try:
+        cluster.wait_until_radd_sees()
+        jobs = [cluster.submit(script, "--gres=gpu:1", "-ppack").job_id for script in scripts]
+    finally:
+        cluster.run([*defaults[:-1], "jobdefaults="]).require()
     for job in jobs:
         assert cluster.wait_state(job) == "COMPLETED"
         assert cluster.job(job)["NumCPUs"] == "2"
