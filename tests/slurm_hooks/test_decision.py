@@ -305,7 +305,8 @@ def test_unpinned_for_the_state_of_the_cluster() -> None:
 @pytest.mark.parametrize(("tier", "waits"), [(4, ""), (5, "jobs of partition long"), (6, "jobs of partition long")])
 def test_unpinned_for_jobs_of_another_partition_that_has_nodes_of_the_jobs_own(tier: int, waits: str) -> None:
     gpu = SlurmPartition(tier=5, beside=frozenset({"long", "quick"}))
-    others = {"long": SlurmPartition(tier=tier), "far": SlurmPartition(tier=9)}
+    # Nobody waits in that which goes first of all.
+    others = {"long": SlurmPartition(tier=tier), "far": SlurmPartition(tier=9), "quick": SlurmPartition(tier=9)}
     decision = made(view=replace(VIEW, waiting={"long": 3, "far": 1}, partitions={"gpu": gpu, **others}))
     assert (decision.pin is None) == bool(waits)
     assert waits in decision.reasons[-1]

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_hooks.directives import DirectiveError, Directives, has_directives, has_late_directives, parse_script
+from slurm_hooks.directives import (
+    DirectiveError,
+    Directives,
+    has_directives,
+    has_late_directives,
+    looks_like_directives,
+    parse_script,
+)
 
 HEAD = "#!/bin/bash\n#SBATCH --gres=gpu:1\n"
 
@@ -202,3 +209,9 @@ def test_any_bytes_are_an_answer_or_a_refusal(data: bytes) -> None:
         parse_script("#!/bin/sh\n#RAD batch_size=4 " + text)
     except DirectiveError as error:
         assert "surrogate" not in str(error)
+
+
+def test_what_stands_in_an_embedded_summary_looks_like_no_directive() -> None:
+    summary = "#RAD summary-begin\n# RAD memory=4G\n#RAD x\n# RAD memory=4G\n#RAD summary-end\n"
+    assert looks_like_directives(f"#!/bin/sh\n{summary}true\n") == ""
+    assert looks_like_directives(f"#!/bin/sh\n{summary}# RAD memory=4G\ntrue\n").startswith("line 7 looks like")

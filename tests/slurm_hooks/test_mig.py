@@ -131,6 +131,8 @@ def test_a_job_gets_the_smallest_instance_that_holds_it() -> None:
     ]
     for made in (_made(policy="exclusive"), *(_made(partition=partition) for partition in policies)):
         assert (made.instance, made.reasons) == ("7g.141gb", ("policy exclusive: the largest MIG profile",))
+    shares = _made(policy="collocation", partition=policies[0])  # the job's word counts, not the partition's
+    assert shares.instance == "1g.35gb"
     assert _made(upper_mib=None).share == 100
 
 

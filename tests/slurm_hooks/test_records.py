@@ -185,3 +185,10 @@ def test_text_of_other_tools_stays() -> None:
     assert records.strip(f"a {old} b") == "a b"
     assert records.strip(f"JS1:abc= {old}") == "JS1:abc="
     assert records.strip("MYRAD1:abc") == "MYRAD1:abc"
+
+
+def test_runs_of_a_row_of_before_are_put_in_order_also_where_one_knows_no_start() -> None:
+    record = Record("share", runs=(Run(restart=1, start=200), Run(restart=0, start=90)))
+    earlier = Record("share", runs=(Run(restart=0), Run(restart=1, start=200)))
+    both = records.with_earlier(record, earlier)
+    assert [(run.restart, run.start) for run in both.runs] == [(0, None), (0, 90), (1, 200)]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from slurm_hooks.cluster import PerGpu, SlurmPartition
 from slurm_hooks.reading import submission_from
-from slurm_hooks.request import GpuRequest, LeftAlone, understand
+from slurm_hooks.request import GpuRequest, LeftAlone, steps_ask, understand, with_defaults
 
 
 def asked(**fields: str) -> GpuRequest | LeftAlone:
@@ -34,6 +35,25 @@ def test_understood(fields: dict[str, str], text: str, kind: str, field: str) ->
     found = asked(**fields)
     assert isinstance(found, GpuRequest)
     assert (found.text, found.type, found.field) == (text, kind, field)
+
+
+@pytest.mark.parametrize(("tasks", "cpus"), [(None, 3), (1, 3), (2, 4), (3, 3)])
+def test_each_task_gets_as_many_processors_of_those_for_a_gpu(tasks: int | None, cpus: int) -> None:
+    submission = submission_from({"min_nodes": "1"})._replace(num_tasks=tasks)
+    assert with_defaults(submission, SlurmPartition(per_gpu=PerGpu(cpus=3))).cpus_per_gpu == cpus
+
+
+@pytest.mark.parametrize(
+    ("script", "asks"),
+    [
+        ("srun --gres=gpu:1 python a.py\n", True),
+        ("srun -n1 \\\n  --cpus-per-gpu=2 a\n", True),
+        ("srun python a.py\n", False),
+        ("# srun --gres=gpu:1 a\nsrun a # --gpus=1\npython --gpus 1\n", False),
+    ],
+)
+def test_which_scripts_have_a_step_that_asks_by_gpu(script: str, asks: bool) -> None:
+    assert steps_ask(script) is asks
 
 
 def test_processors_of_each_task_stay_beside_its_gpu() -> None:
