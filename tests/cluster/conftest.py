@@ -42,7 +42,7 @@ threads = "max-min"
 """
 # The breaker closes again soon, so that a test that opened it need not wait for long; and a machine that runs other
 # things beside the tests may take its time to answer.
-HOOK = (("breaker_seconds", "2"), ("deadline", "0.3"))
+HOOK = (("breaker_seconds", "2"), ("deadline", "0.6"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -193,9 +193,15 @@ def need_record(cluster: Cluster, job: int | str) -> Record:
     return record
 
 
-def outcome_of(cluster: Cluster, job: int, runs: int = 1) -> Callable[[], bool]:
-    """Whether slurmdbd has the end of a job's last run, of so many: it may have one while the next is under way."""
-    return lambda: bool((record := accounted(cluster, job)) and len(record.runs) >= runs and record.runs[-1].outcome)
+def outcome_of(cluster: Cluster, job: int, restart: int = 0) -> Callable[[], bool]:
+    """Whether slurmdbd has the end of a job's last run, behind so many others: it may have that of one before."""
+
+    def known() -> bool:
+        record = accounted(cluster, job)
+        last = record.runs[-1] if record is not None and record.runs else None
+        return last is not None and bool(last.outcome) and (last.restart or 0) >= restart
+
+    return known
 
 
 def accounted(cluster: Cluster, job: int) -> Record | None:

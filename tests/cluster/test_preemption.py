@@ -114,7 +114,7 @@ def test_a_preempted_run_is_no_failure_and_its_job_keeps_its_share(cluster: Clus
         assert cluster.wait_state(job) == "COMPLETED"
     assert _written(cluster, again).splitlines()[-1] == "run 1"
     for job in (*pairs[0], *pairs[1]):
-        cluster.wait_for("slurmdbd has all outcomes", outcome_of(cluster, job, runs=2 if job == again else 1))
+        cluster.wait_for("slurmdbd has all outcomes", outcome_of(cluster, job, restart=int(job == again)))
 
     used = f"peak {PEAK_MIB / 1024:.1f} GiB"
     one, two = _story(cluster, again)

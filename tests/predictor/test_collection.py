@@ -100,18 +100,30 @@ def test_sides_are_bound_to_cores_of_their_own(monkeypatch: pytest.MonkeyPatch) 
     assert cores_of(0) == []
 
 
-def test_a_worker_keeps_its_threads_on_its_cores() -> None:
+def test_a_worker_loads_and_drops_keeps_its_threads_on_its_cores_and_is_not_waited_for_for_ever() -> None:
     kept = sorted(os.sched_getaffinity(0))
-    with workers([(NAMES[0],)], "cpu", tiny=True) as (worker,):
+    with workers([()], "cpu", tiny=True) as (worker,):
 
         def moments(length_s: float) -> list[float]:
             worker.send(do="window", name=NAMES[0], begin=0.0, end=time.monotonic() + length_s, cores=kept[:1])
             found: list[float] = worker.receive(60)["moments"]
             return found
 
+        worker.send(do="load", name=NAMES[0])
+        assert worker.receive(60) == {"ready": {NAMES[0]: 0.0}}
         assert any(map(moments, (0.05, 0.5, 5.0, 30.0)))  # on a busy machine a short window is over before it begins
         threads = Path(f"/proc/{worker.process.pid}/task").iterdir()
         assert all(os.sched_getaffinity(int(thread.name)) == {kept[0]} for thread in threads)
+        worker.send(do="kernels", name=NAMES[0], iterations=2)
+        assert worker.receive(60)["launches"] == 0.0
+        worker.send(do="drop", name=NAMES[0])
+        assert worker.receive(60) == {"dropped": NAMES[0]}
+        begin = time.monotonic()
+        with pytest.raises(ProfileError, match="no answer within"):
+            worker.receive(0.2)
+        assert time.monotonic() - begin < 5
+        with pytest.raises(ProfileError, match="no answer"):
+            worker.require()
 
 
 def test_time_taken_by_other_machines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -240,16 +252,6 @@ def test_a_plan_whose_time_is_over_leaves_colocations_out(tmp_path: Path) -> Non
     Collector(plan, "cpu", NoCounters(), raw, tiny=True, say=said.append).shared({})
     assert "time is over after 0 of 1 colocations" in said
     assert {json.loads(line)["kind"] for line in raw.read_text(encoding="utf-8").splitlines()} == {"alone"}
-
-
-def test_kernels_loading_and_dropping(tmp_path: Path) -> None:
-    with workers([()], "cpu", tiny=True) as (guest,):
-        guest.send(do="load", name=NAMES[0])
-        assert guest.receive(60) == {"ready": {NAMES[0]: 0.0}}
-        guest.send(do="kernels", name=NAMES[0], iterations=2)
-        assert guest.receive(60)["launches"] == 0.0
-        guest.send(do="drop", name=NAMES[0])
-        assert guest.receive(60) == {"dropped": NAMES[0]}
 
 
 def test_mps_daemon_of_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -391,13 +393,3 @@ def test_measurements_that_cannot_be_are_named(tmp_path: Path, table: str, old: 
     assert str(caught.value).startswith(f"{path}: line ")
     path.write_text(f"\ufeff{text}", encoding="utf-8")  # as a spreadsheet saves it
     assert load_runs(tmp_path)
-
-
-def test_waiting_for_an_answer_has_an_end() -> None:
-    with workers([()], "cpu", tiny=True) as (guest,):
-        begin = time.monotonic()
-        with pytest.raises(ProfileError, match="no answer within"):
-            guest.receive(0.2)
-        assert time.monotonic() - begin < 5
-        with pytest.raises(ProfileError, match="no answer"):
-            guest.require()
