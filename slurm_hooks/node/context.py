@@ -54,7 +54,9 @@ class Context:
         return notes.of_tasks(self.config.node.state_dir, self.job.id)
 
     def with_user(self, ask: Callable[[], Answer], unknown: Answer) -> Answer:
-        """What `ask` says, which looks at the user's files; `unknown` where other looks at them do not end.
+        """What `ask` says, which looks at the user's files; `unknown` where that cannot be asked now.
+
+        So it is where other looks at them do not end, or the node has no room for a lock or a process left.
 
         One that hangs in a file system of the user's cannot be killed. It holds its lock until it is gone, so that
         there are few of each user, however many jobs this one has.
@@ -63,7 +65,7 @@ class Context:
             folder = state.folder(self.config.node.state_dir)
             with state.locked(f"{folder}/.user-{self.job.uid}-{self.job.id % _LOOKS_AT_ONCE}", _OTHERS_LOOK_S):
                 return ask()
-        except state.StateError as error:
+        except (state.StateError, OSError) as error:
             self.say(f"its user's files are not looked at: {error}")
             return unknown
 

@@ -107,8 +107,8 @@ def slots_of(settings: Mps, job: int) -> list[Slot]:
 
 def note(slot: Slot, job: int, uid: int, cap_mib: int | None) -> None:
     """Note a job as user of a daemon, with its cap in MiB where it has one."""
-    with open(f"{slot.jobs}/{job}", "w", encoding="ascii") as file:  # noqa: PTH123
-        file.write(f"{uid}" if cap_mib is None else f"{uid} {cap_mib}")
+    text = f"{uid}" if cap_mib is None else f"{uid} {cap_mib}"
+    state.write_bytes(f"{slot.jobs}/{job}", text.encode())
 
 
 def forget(slot: Slot, job: int) -> None:

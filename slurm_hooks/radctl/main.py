@@ -201,7 +201,7 @@ def at_most_one(**given: bool) -> None:
 @click.option(
     "--config",
     "path",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path, dir_okay=False, readable=False),  # not every command reads it
     default=None,
     envvar="RAD_CONFIG",
     help=f"Configuration of the site [default: {config.DEFAULT_PATH}; environment: RAD_CONFIG].",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -129,6 +130,16 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_version() -> None:
     assert CliRunner().invoke(main.cli, ["--version"]).output == f"radctl, version {__version__}\n"
+
+
+def test_what_needs_no_configuration_runs_where_users_cannot_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private = tmp_path / "rad.toml"
+    private.touch(0o600)
+    monkeypatch.setattr(os, "access", lambda *_: False)  # as for a user: root may read everything
+    result = CliRunner().invoke(main.cli, ["config", "reference"], env={"RAD_CONFIG": str(private)})
+    assert result.exit_code == 0, result.stderr
 
 
 def test_site(tmp_path: Path) -> None:

@@ -404,6 +404,18 @@ def test_few_looks_hang_in_a_users_file_system(site: Site, monkeypatch: pytest.M
     _ended(int(left.read_text()))
 
 
+def test_no_room_for_a_lock_costs_a_run_only_what_its_logs_say(site: Site) -> None:
+    (site.place / "jobs" / f".user-{UID}-7").mkdir(parents=True)  # no file can be made there
+    _oom_job(site)
+    site.run("prolog")
+    assert site.notes() == ["7.json", "7.task.json"]
+    site.log(OOM)
+    site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
+    assert site.waiting()["7-0.json"].outcome == "failed"
+    assert site.notes() == []
+    assert site.said.count("its user's files are not looked at: ") == 2
+
+
 def _ended(process: int) -> None:
     """End a process that is no child of ours, and wait until it has given back what it held."""
     stat = Path(f"/proc/{process}/stat")
@@ -1154,7 +1166,8 @@ def test_what_keeps_a_job_from_mps_costs_it_only_its_cap(
     for name, value in mps_site.env(**COMMON).items():
         monkeypatch.setenv(name, value)
     assert main.main(["main.py", "prolog"]) == 0
-    assert f"no MPS: {'[Errno 28] No space left on device' if how == 'full' else 'its time is up'}" in mps_site.said
+    full = f"[Errno 28] No space left on device: '{mps_site.place}/mps/g2/u{UID}/jobs/7'"
+    assert f"no MPS: {full if how == 'full' else 'its time is up'}" in mps_site.said
     assert mps_site.task({"RAD_SHARE": "20"})[0] == "export RAD_SHARE=30"
     assert {"7.shared.json", "8.shared.json"} < set(mps_site.notes())
     assert [slot.residents() for slot in mps_slots.slots(_config(mps_site).mps)] == [{8: UID}]
@@ -1563,14 +1576,14 @@ def test_a_job_is_recovered_where_the_spool_takes_nothing(
 
 def _fill(below: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing be written below a folder."""
-    through = state.write
+    through = state.write_bytes
 
-    def write(path: str, data: Any, mode: int = 0o600, *, durable: bool = False) -> None:
+    def write_bytes(path: str, data: bytes, mode: int = 0o600, *, durable: bool = False) -> None:
         if path.startswith(below):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
         through(path, data, mode, durable=durable)
 
-    monkeypatch.setattr(state, "write", write)
+    monkeypatch.setattr(state, "write_bytes", write_bytes)
 
 
 def test_no_text_of_a_users_moves_the_admins_terminal(site: Site) -> None:
