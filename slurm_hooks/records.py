@@ -24,7 +24,8 @@ from typing import Any, Literal
 from slurm_hooks.record_text import MAX_ITEMS, capitals, clean, compact
 
 PREFIX = "RAD1:"
-_TOKEN = re.compile(r" ?(?<![A-Za-z0-9])(RAD1:)([A-Za-z0-9+/]*={0,2})(?:\.([0-9A-Fa-f]*))?", re.IGNORECASE)
+# Not IGNORECASE, with which the long classes take several times as long.
+_TOKEN = re.compile(r" ?(?<![A-Za-z0-9])([Rr][Aa][Dd]1:)([A-Za-z0-9+/]*={0,2})(?:\.([0-9A-Fa-f]*))?")
 MAX_BYTES = 60_000  # slurmdbd's column holds 65,535, and other tools want some of it
 MAX_NUMBER = 2**53
 NO_JOB = 0  # the number of a neighbour that is none

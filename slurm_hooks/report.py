@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from slurm_hooks.gres import DEVICE_TYPE
 from slurm_hooks.records import Record, Run, decode, with_earlier
@@ -263,11 +263,12 @@ def make(jobs: Sequence[Job], since: int, until: int, by: By, zone: tzinfo | Non
         zone: where days begin at midnight; None for this machine's.
     """
     key = _keys(zone)[by]
-    groups: dict[str, list[Job]] = {}
-    for job in jobs:
-        groups.setdefault(key(job), []).append(job)
-    rows = tuple(_row(name, groups[name], since, until) for name in sorted(groups))
-    return Report(since, until, by, rows, _row("total", jobs, since, until))
+    counted = [_count(job, since, until) for job in jobs]
+    groups: dict[str, list[_Counted]] = {}
+    for one in counted:
+        groups.setdefault(key(one.job), []).append(one)
+    rows = tuple(_row(name, groups[name]) for name in sorted(groups))
+    return Report(since, until, by, rows, _row("total", counted))
 
 
 def _keys(zone: tzinfo | None) -> Mapping[By, Callable[[Job], str]]:
@@ -303,27 +304,52 @@ def part_within(run: JobRun, since: int, until: int) -> float:
     return seconds_within(run, since, until) / whole if whole else float(since <= end < until)
 
 
-def _row(name: str, jobs: Sequence[Job], since: int, until: int) -> Row:
-    ran = [(job, run, job.kept(run), seconds_within(run, since, until) / 3600) for job in jobs for run in job.runs]
-    hours_asked = sum(job.gpus_asked(run) * hours for job, run, _, hours in ran)
-    hours_held = sum(job.gpus_held(run) * hours for job, run, _, hours in ran)
-    idle = [
-        _idle(job.gpus_held(run), kept.smact_mean) * hours
-        for job, run, kept, hours in ran
-        if kept is not None and kept.smact_mean is not None and hours
-    ]
-    energy = [
-        kept.energy_j / JOULES_PER_KWH * part
-        for _, run, kept, _ in ran
-        if kept is not None and kept.energy_j is not None and (part := part_within(run, since, until))
-    ]
+class _Counted(NamedTuple):
+    """What a job adds to its group and to the total; the numbers are those of `Row`, None where nothing was measured.
+
+    Attributes:
+        memory: what was expected, its upper bound and the peak, in MiB, where all are known.
+    """
+
+    job: Job
+    hours_asked: float
+    hours_held: float
+    hours_idle: float | None
+    energy_kwh: float | None
+    memory: tuple[int, int, int] | None
+    ooms: int
+
+
+def _count(job: Job, since: int, until: int) -> _Counted:
+    asked, held = 0.0, 0.0
+    idle, energy = list[float](), list[float]()
+    for run in job.runs:
+        hours, gpus, kept = seconds_within(run, since, until) / 3600, job.gpus_held(run), job.kept(run)
+        asked += job.gpus_asked(run) * hours
+        held += gpus * hours
+        if kept is not None and kept.smact_mean is not None and hours:
+            idle.append(_idle(gpus, kept.smact_mean) * hours)
+        if kept is not None and kept.energy_j is not None and (part := part_within(run, since, until)):
+            energy.append(kept.energy_j / JOULES_PER_KWH * part)
+    return _Counted(job, asked, held, _sum(idle), _sum(energy), _memory(job), job.ooms(since, until))
+
+
+def _memory(job: Job) -> tuple[int, int, int] | None:
+    expected, peak = (None, None) if job.record is None else (job.record.expected_mib, job.peak_mib)
+    if job.record is None or expected is None or peak is None:
+        return None
+    return expected, job.record.upper_mib or expected, peak
+
+
+def _row(name: str, counted: Sequence[_Counted]) -> Row:
+    jobs = [one.job for one in counted]
+    hours_asked = sum(one.hours_asked for one in counted)
+    hours_held = sum(one.hours_held for one in counted)
+    idle = _sum([one.hours_idle for one in counted if one.hours_idle is not None])
+    energy = _sum([one.energy_kwh for one in counted if one.energy_kwh is not None])
     actions = [job.record.action if job.record else "" for job in jobs]
-    known = [
-        (job.record.expected_mib, job.record.upper_mib or job.record.expected_mib, job.peak_mib)
-        for job in jobs
-        if job.record is not None and job.record.expected_mib is not None and job.peak_mib is not None
-    ]
-    died = [job for job in jobs if job.ooms(since, until)]
+    known = [one.memory for one in counted if one.memory is not None]
+    died = [one.job for one in counted if one.ooms]
     finished = sum(job.last.state == ENDED_WELL for job in died)
     failed = sum(job.last.end is not None and job.last.state not in (ENDED_WELL, "REQUEUED") for job in died)
     return Row(
@@ -336,18 +362,22 @@ def _row(name: str, jobs: Sequence[Job], since: int, until: int) -> Row:
         gpu_hours_asked=round(hours_asked, 4),
         gpu_hours_held=round(hours_held, 4),
         gpu_hours_saved=round(hours_asked - hours_held, 4),
-        gpu_hours_idle=round(sum(idle), 4) if idle else None,
-        energy_kwh=round(sum(energy), 4) if energy else None,
+        gpu_hours_idle=None if idle is None else round(idle, 4),
+        energy_kwh=None if energy is None else round(energy, 4),
         measured=len(known),
         estimated_mib=_mean([expected for expected, _, _ in known]),
         upper_mib=_mean([upper for _, upper, _ in known]),
         used_mib=_mean([used for _, _, used in known]),
         over_upper=sum(used > upper for _, upper, used in known),
-        ooms=sum(job.ooms(since, until) for job in jobs),
+        ooms=sum(one.ooms for one in counted),
         oom_finished=finished,
         oom_failed=failed,
         oom_open=len(died) - finished - failed,
     )
+
+
+def _sum(values: Sequence[float]) -> float | None:
+    return sum(values) if values else None
 
 
 def _idle(held: float, smact: float) -> float:
