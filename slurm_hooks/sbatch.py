@@ -152,6 +152,8 @@ def refused(script: str) -> str:
     """Why sbatch itself takes no such script, in its words for it; the empty string where it takes it."""
     if not script.strip(_SPACES):
         return "it is empty, or holds only whitespace"
+    if script.startswith("\ufeff"):
+        return "it starts with a byte order mark, which editors do not show: save it as UTF-8 without one (BOM)"
     if not script.startswith("#!"):
         return "its first line must start with #! followed by the path to an interpreter"
     if "\r\n" in script:

@@ -153,6 +153,7 @@ def test_a_comment_that_looks_like_a_directive_is_told_of(job: Path) -> None:
         (" \n\t\n", "whitespace"),
         (SCRIPT.replace("#!", "# !", 1), "#!"),
         ("\n" + SCRIPT, "#!"),
+        ("\ufeff" + SCRIPT, "byte order mark"),
         (SCRIPT.replace("\n", "\r\n"), "DOS line breaks"),
     ],
 )
