@@ -15,7 +15,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Protocol
 
 from slurm_hooks import mig
@@ -418,7 +418,8 @@ def _clock(text: str) -> int:
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
-def _tres(text: str) -> dict[str, int]:
+@lru_cache(maxsize=1024)  # many jobs ask for the same
+def _tres(text: str) -> Mapping[str, int]:
     """Resources that are counted, ``gres/mps:g2=38`` for example; amounts of memory are left out."""
     pairs = (item.partition("=") for item in text.split(","))
     return {name: number for name, _, value in pairs if (number := _number(value)) is not None}
