@@ -39,6 +39,8 @@ from slurm_hooks.records import Counters, Record, Run, decode, merge
 from slurm_hooks.shares import WHOLE_GPU
 from slurm_hooks.slurm.versions import RETYPE_SINCE
 
+_BUSY_S = 12.0  # asked again, slurmctld may take at least so long: most of Epilog's time is left then
+
 
 def hook(env: Mapping[str, str]) -> None:
     """Slurm's Epilog."""
@@ -172,12 +174,12 @@ def _close(scene: Context, run: Run, clues: _Clues) -> None:
 
 
 def _asked(scene: Context) -> ShownJob | None:
-    """The job as slurmctld knows it; one that is only busy for a moment must not cost a job its recovery."""
+    """The job as slurmctld knows it; one that is only busy for a while must not cost a job its recovery."""
     job, limit = scene.job.id, scene.config.node.command_timeout_s
     try:
         shown, problem = commands.show_job(job, limit)
         if shown is None:
-            shown, problem = commands.show_job(job, limit)
+            shown, problem = commands.show_job(job, max(limit, _BUSY_S))
     except Exception as error:  # Epilog's time is up: the outcome is kept all the same
         shown, problem = None, f"{type(error).__name__}: {error}"
     if shown is None:

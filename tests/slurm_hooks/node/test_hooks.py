@@ -774,20 +774,20 @@ def test_a_controller_that_hangs_leaves_the_rest_for_later(site: Site, verb: str
 
 
 @pytest.mark.parametrize("refusals", [0, 1])
-def test_a_controller_that_is_busy_for_a_moment(site: Site, monkeypatch: pytest.MonkeyPatch, refusals: int) -> None:
+def test_a_controller_that_is_busy_for_a_while(site: Site, monkeypatch: pytest.MonkeyPatch, refusals: int) -> None:
     _oom_job(site)
     site.run("prolog")
     site.log(OOM)
-    asked: list[int] = []
+    asked: list[float] = []
     through = commands.show_job
 
     def busy(job: int, timeout_s: float) -> tuple[commands.ShownJob | None, str]:
-        asked.append(job)
+        asked.append(timeout_s)
         return through(job, timeout_s) if len(asked) > refusals else (None, "squeue: no answer within 3 s")
 
     monkeypatch.setattr(commands, "show_job", busy)
     site.run("epilog", SLURM_JOB_EXIT_CODE2="1:0")
-    assert asked == [7] * (refusals + 1)
+    assert asked == [_config(site).node.command_timeout_s, 12][: refusals + 1]
     assert len(site.slurm.calls("requeue")) == 1
 
 
