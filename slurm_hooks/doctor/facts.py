@@ -17,12 +17,13 @@ LUA_SCRIPTS = ("job_submit.lua", "cli_filter.lua")
 
 @dataclass(frozen=True)
 class FileFact:
-    """What lies at a path: its kind, permission bits and owners (ids)."""
+    """What lies at a path: its kind, permission bits and owners (ids), of a folder whether its file system is full."""
 
     kind: Literal["absent", "file", "directory", "socket", "link", "other"] = "absent"
     mode: int = 0
     uid: int = -1
     gid: int = -1
+    full: bool = False
 
     @property
     def others_write(self) -> bool:

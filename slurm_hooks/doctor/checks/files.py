@@ -34,7 +34,7 @@ def other(facts: Facts) -> list[Finding]:
 
 
 def directories(facts: Facts, config: Config) -> list[Finding]:
-    """Whether the folders of the hooks are root's alone."""
+    """Whether the folders of the hooks are root's alone, and have room."""
     named = {
         "[node] state_dir": config.node.state_dir,
         "[node] spool_dir": config.node.spool_dir,
@@ -58,6 +58,9 @@ def _directory(subject: str, path: str, facts: Facts) -> Finding:
         return Finding(
             subject, False, f"{way}: users cannot enter it", f"chmod o+x {way}: else jobs get no MPS, no caps"
         )
+    if safe and fact.full:
+        cure = "make room there: else jobs lose what cannot be noted: MPS and caps, their recovery or their record"
+        return Finding(subject, False, f"{path}: its file system is full", cure)
     found = f"{path}: {fact.kind if safe else fact.described}"
     return Finding(subject, safe, found, f"make it root's alone: chown root {path}; chmod 755 {path}")
 

@@ -17,6 +17,7 @@ _TEXT_LIMIT = 1024 * 1024
 _INCLUDE = re.compile(r"^[ \t]*include[ \t]+(\S+).*$", re.IGNORECASE | re.MULTILINE)
 _INCLUDES = 4  # of includes within includes
 NOBODY = 65534
+_LITTLE = 64 * 1024  # bytes that are as good as none
 
 
 def text_of(path: Path) -> str | None:
@@ -53,7 +54,18 @@ def fact_of(path: str, *, follow: bool) -> FileFact:
         return FileFact()
     kinds = ((stat.S_ISREG, "file"), (stat.S_ISDIR, "directory"), (stat.S_ISSOCK, "socket"), (stat.S_ISLNK, "link"))
     kind = next((name for test, name in kinds if test(found.st_mode)), "other")
-    return FileFact(kind, found.st_mode & 0o7777, found.st_uid, found.st_gid)  # type: ignore[arg-type]
+    full = kind == "directory" and _is_full(path)
+    return FileFact(kind, found.st_mode & 0o7777, found.st_uid, found.st_gid, full)  # type: ignore[arg-type]
+
+
+def _is_full(folder: str) -> bool:
+    """Whether not even root can put anything into a folder; some file systems count no files, or nothing."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return False
+    no_room = found.f_bfree * found.f_frsize < _LITTLE and found.f_blocks > 0
+    return no_room or (found.f_ffree == 0 and found.f_files > 0)
 
 
 def changed_at(path: Path) -> float:

@@ -353,6 +353,7 @@ def test_slurm_down() -> None:
         (with_file("/opt/rad/epilog.sh", FileFact()), "Epilog", "/opt/rad/epilog.sh: absent"),
         (with_setting("TaskProlog", ""), "TaskProlog", "not set"),
         (with_file("/run/rad/jobs", FileFact("directory", 0o777, 0, 0)), "[node] state_dir", "mode 777"),
+        (with_file("/run/rad/jobs", FileFact("directory", 0o755, 0, 0, full=True)), "[node] state_dir", "is full"),
         (with_file("/var/spool/rad", FileFact("directory", 0o755, 7, 0)), "[node] spool_dir", "of user 7"),
         (with_file("/run/rad/mps", FileFact("other", 0o755, 0, 0)), "[mps] run_dir", "other of user 0"),
         (with_file("/var/spool/rad", FileFact("link", 0o777, 0, 0)), "[node] spool_dir", "/var/spool/rad: a link"),

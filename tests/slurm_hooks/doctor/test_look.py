@@ -266,6 +266,26 @@ def test_what_users_cannot_read(open_folder: Path) -> None:
     assert "chmod o+rX /etc/rad" in finding.cure
 
 
+@pytest.mark.parametrize(
+    ("room", "full"),
+    [
+        ({}, False),
+        ({"f_bfree": 15}, True),
+        ({"f_ffree": 0}, True),
+        ({"f_ffree": 0, "f_files": 0}, False),
+        ({"f_bfree": 0, "f_blocks": 0}, False),
+    ],
+)
+def test_file_systems_that_are_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: dict[str, int], full: bool
+) -> None:
+    plenty = {"f_blocks": 99, "f_bfree": 16, "f_frsize": 4096, "f_files": 9, "f_ffree": 1}
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(**plenty | room))
+    (tmp_path / "file").touch()
+    assert files.fact_of(str(tmp_path), follow=False).full == full
+    assert not files.fact_of(str(tmp_path / "file"), follow=False).full
+
+
 def test_what_is_closed_to_whom(open_folder: Path, tmp_path: Path) -> None:
     for name in ("rad.toml", "job_submit.lua", "cli_filter.lua", "rad.lua", "radd.sock"):
         (open_folder / name).touch(0o600)
