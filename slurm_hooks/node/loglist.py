@@ -31,23 +31,17 @@ class Log(NamedTuple):
     own: bool
 
 
-def before_start(job: NodeJob, shown: ShownJob | None) -> list[Log] | None:
+def before_start(job: NodeJob) -> list[Log] | None:
     """Logs that may hold something older than this run, or None where slurmctld must be asked for them.
 
-    slurmd does not tell a Prolog the job's name or its place in an array. Where a log's name depends on them,
-    only a restarted job, or one whose log is named after nothing of its own, is worth a question.
-
-    Args:
-        job: the job that starts.
-        shown: what slurmctld told of it, if it was asked.
+    slurmd does not tell a Prolog the job's name or its place in an array. Where a log's name depends on them, as the
+    default does, only a restarted job, or one whose log is named after nothing of its own, is worth a question.
     """
-    if shown is not None:
-        return of_job(job, shown)
     patterns = list(dict.fromkeys((job.stdout, job.stderr or job.stdout)))
     logs = _logs(patterns, _names(job), job.work_dir)
     own = all(map(logname.names_job, patterns))
     known = len(logs) == len(patterns) and not any(map(logname.names_array, patterns))
-    return None if job.restart > 0 or not (own or known) else logs
+    return logs if (known and all(patterns)) or (job.restart == 0 and (known or own)) else None
 
 
 def of_job(job: NodeJob, shown: ShownJob) -> list[Log]:

@@ -80,7 +80,7 @@ def _allotment(scene: Context) -> int | None:
 
 
 def _logs(scene: Context) -> list[Log]:
-    found = loglist.before_start(scene.job, None)
+    found = loglist.before_start(scene.job)
     if found is None:
         shown, problem = commands.show_job(scene.job.id, scene.config.node.command_timeout_s)
         if shown is None:
