@@ -202,6 +202,14 @@ def fake_model(build: Callable[[], Any], fake: Any) -> Any:
         return copy.deepcopy(model)
 
 
+def fake_beside(make: Callable[[Any], Any], model: Any, fake: Any) -> Any:
+    """Make of a fake model what stands beside it, of fake tensors; that may be a copy of the model."""
+    from torch._subclasses.fake_tensor import FakeCopyMode  # noqa: PLC0415
+
+    with fake, FakeCopyMode(fake):  # without the second no layer is copied that counts its batches
+        return make(model)
+
+
 def with_sizes(build: Callable[[], Any], inputs: Inputs) -> Callable[[], Any]:
     """Return what makes a model whose lazy layers know their sizes: they take them from a first input.
 

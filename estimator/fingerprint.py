@@ -22,9 +22,9 @@ _MOST_KEPT: Final = 200
 def fingerprint(summary: ModelSummary, workload: Workload) -> str:
     """Hash what decides a job's memory: layers, how many parameters are not trained, the workload.
 
-    What is around the model to train it on several GPUs is a part of it. The names of layers, the batch size that the
-    summary was printed with and everything around the table do not count, and neither does the optimizer of a job that
-    only infers.
+    What is around the model to train it on several GPUs is a part of it, and so is what the job holds beside it. The
+    names of layers, the batch size that the summary was printed with and everything around the table do not count, and
+    neither does the optimizer of a job that only infers.
 
     Returns:
         32 hexadecimal digits.
@@ -39,6 +39,8 @@ def fingerprint(summary: ModelSummary, workload: Workload) -> str:
         parts.append(f"frozen {summary.frozen_params}")
     if summary.parallel:
         parts.append(summary.parallel)
+    if summary.beside_mib:
+        parts.append(f"beside {summary.beside_mib:.0f}")
     if workload.input_size:
         parts.append(str(workload.input_size))
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from typing import Any, Final
 
-from estimator.faketensor import Inputs, fake_mode, fake_model, unseen_values, with_labels, with_sizes
+from estimator.faketensor import Inputs, fake_beside, fake_mode, fake_model, unseen_values, with_labels, with_sizes
 from estimator.methods.rad import Rad
 from estimator.methods.rad.convolutions import Convolves
-from estimator.rehearsals.lines import PRECISIONS, line_of, line_of_libraries
+from estimator.rehearsals.lines import PRECISIONS, line_of, line_of_beside, line_of_libraries
 from estimator.types import Kind, Precision
 
 # What is rehearsed, in batch sizes that are asked for.
@@ -46,7 +46,8 @@ def table_of(
     build: Callable[[], Any],
     inputs: Inputs,
     batch_size: int,
-    loss: Callable[[Any], Any] | None = None,
+    loss: Callable[..., Any] | None = None,
+    beside: Callable[[Any], Any] | None = None,
     tell: Callable[[str], object] = lambda _: None,
 ) -> str:
     """Run a module on fake tensors and print every call with its output's shape, as torchinfo does.
@@ -59,27 +60,32 @@ def table_of(
         inputs: makes its arguments from the module and a batch size.
         batch_size: the one that the table shows, two at least.
         loss: makes the loss of what the module gives out; None for its own, or a classifier's for each tensor.
+        beside: makes of the module what else the job holds on the GPU, which the loss is given too; None for nothing
+            (`estimator.rehearsals.rehearse.Subject`).
         tell: is told what is done now, as all of it may take minutes.
 
     Raises:
         ImportError: torch is not installed, or too old.
         Exception: what torch raises where the module's code needs the values of its tensors, or takes other inputs;
-            what a loss that was given raises.
+            what a loss or ``beside`` that was given raises.
     """
     with _as_written():
         from estimator.dataset import printers  # noqa: PLC0415
         from estimator.dataset.trace import trace  # noqa: PLC0415
-        from estimator.rehearsals.rehearse import Subject, own_or_classifiers, rehearse  # noqa: PLC0415
+        from estimator.rehearsals.rehearse import Subject, beside_mib, own_or_classifiers, rehearse  # noqa: PLC0415
 
         tell("building the model")
         fake = fake_mode()
         model = fake_model(with_sizes(build, inputs), fake)
+        held = fake_beside(beside, model, fake) if beside else ()
         tell("following its layers")
         with fake:
             traced = trace(model, lambda batch: inputs(model, batch))
             labelled = inputs if loss else with_labels(model, inputs)
         table = printers.torchinfo_text(traced, batch_size, depth=printers.ALL_LAYERS)
-        subject = Subject(model, fake, labelled, _convolves(), loss or own_or_classifiers)
+        of_both = partial(_with, loss, held) if loss and beside else loss
+        subject = Subject(model, fake, labelled, _convolves(), of_both or own_or_classifiers, held)
+        said = [line_of_beside(beside_mib(subject))] if beside else []
         batches = [int(batch_size * share) for share in _BATCHES]
         at, all_ = count(1), len(PRECISIONS) * len(_RUNS) * len(batches)
 
@@ -91,10 +97,16 @@ def table_of(
         except Exception as error:  # a training step may need what a forward pass in evaluation does not
             if loss:
                 raise
-            return f"{table}not rehearsed, as its code needs values or a GPU: {_first_line(error)}"
+            why = f"not rehearsed, as its code needs values or a GPU: {_first_line(error)}"
+            return table + "\n".join([*said, why])
     if loss and not any(run.kind == "train" for run in found.runs):
         raise next(iter(found.failed.values()))
-    return table + "\n".join([*map(line_of, found.runs), line_of_libraries(found.libraries), *_missing(found.failed)])
+    said = [*map(line_of, found.runs), line_of_libraries(found.libraries), *said, *_missing(found.failed)]
+    return table + "\n".join(said)
+
+
+def _with(loss: Callable[..., Any], held: Any, out: Any) -> Any:
+    return loss(out, held)
 
 
 def _missing(failed: Mapping[tuple[Kind, Precision], Exception]) -> Iterator[str]:

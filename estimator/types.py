@@ -109,6 +109,8 @@ class ModelSummary:
         unused: the part of it that does not come from shapes that had to be derived.
         rehearsals: what the model's own code took on tensors without data, where `radctl summarize` wrote it down.
         loads: which of CUDA's libraries that code was seen to load.
+        beside_mib: what the job holds on the GPU beside the model and its training, as was said to
+            `radctl summarize`; rehearsals hold it, too.
         steps: of each series if the first axis of the table, which was taken for the batch, holds them; 0 where that
             is no question, or takes less.
         apart: whether the model's own row begins with something else than ``batch_size``.
@@ -130,6 +132,7 @@ class ModelSummary:
     unused: str = ""
     rehearsals: tuple[Rehearsal, ...] = ()
     loads: Libraries = "none"
+    beside_mib: float = 0.0
     steps: int = 0
     apart: bool = False
     packed: Packed = Packed()

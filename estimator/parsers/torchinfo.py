@@ -516,6 +516,7 @@ def _summary(table: _Table) -> ModelSummary:
         frozen_params=t.frozen_params(totals) or sum([layer.params for _, layer in flat if FROZEN in layer.args]),
         rehearsals=rehearsal.read(totals),
         loads=rehearsal.loads(totals),
+        beside_mib=rehearsal.beside_mib(totals),
         apart=bool(root and root[0] != batch),
     )
 

@@ -25,6 +25,8 @@ _LEAST_MIB: Final = 1.0
 _MOST_MIB: Final = 1e9
 _BEGINS: Final = "rehearsed "
 _LOADS: Final = "rehearsed libraries"
+_BESIDE: Final = "rehearsed beside size"
+_MIB: Final = re.compile(r"([0-9.]{1,20}) MiB")
 # Names of the lines, as `estimator.parsers.text.read_totals` gives them.
 _LABELS: Final[Mapping[str, tuple[Precision, Optimizer | None]]] = {
     f"rehearsed {optimizer or 'inference'} {precision} size": (precision, optimizer)
@@ -64,6 +66,11 @@ def line_of_libraries(seen: Libraries) -> str:
     return f"Rehearsed libraries: {seen}"
 
 
+def line_of_beside(mib: float) -> str:
+    """Write what the job holds beside the model as one line below a table."""
+    return f"Rehearsed beside size: {mib:.1f} MiB"
+
+
 def _size(point: Point) -> str:
     held, most = f"{point.held_mib:.0f}", f"{point.most_mib:.0f}"
     return f"{point.used_mib:.1f} in {held if held == most else f'{held} to {most}'} MiB"
@@ -76,7 +83,7 @@ def read(totals: Mapping[str, str]) -> tuple[Rehearsal, ...]:
         SummaryError: a line that begins like one holds no sizes, or names nothing that is rehearsed.
     """
     for name, said in totals.items():
-        if name.startswith(_BEGINS) and name not in _LABELS and name != _LOADS:
+        if name.startswith(_BEGINS) and name not in _LABELS and name not in (_LOADS, _BESIDE):
             raise _damaged(f"{name}: {said}")
     return tuple(
         [
@@ -98,6 +105,22 @@ def loads(totals: Mapping[str, str]) -> Libraries:
     if found is None:
         raise SummaryError(f"{_LOADS}: {said[:60]!r} are none: let radctl summarize print the table anew")
     return found
+
+
+def beside_mib(totals: Mapping[str, str]) -> float:
+    """Read what the job holds beside the model, in MiB; 0 where nothing says so.
+
+    Raises:
+        SummaryError: the line that says so holds no size.
+    """
+    said = totals.get(_BESIDE)
+    if said is None:
+        return 0.0
+    match = _MIB.fullmatch(said)
+    with suppress(ValueError):  # several points in one number
+        if match is not None and float(match[1]) <= _MOST_MIB:
+            return float(match[1])
+    raise _damaged(f"{_BESIDE}: {said}")
 
 
 def _points(said: str) -> tuple[Point, ...]:

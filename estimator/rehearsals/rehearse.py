@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import is_dataclass
 from itertools import count, product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch.nn import functional
@@ -32,6 +32,7 @@ Loss = Callable[[Any], Any]
 Mode = Callable[[], AbstractContextManager[Any]]
 _Taken = dict[Optimizer | None, list[Part]]
 """What two steps of each optimizer took, one part after the other; for None, what two inferences did."""
+_Kind = TypeVar("_Kind")
 _Trained = tuple[tuple[torch.Size, torch.dtype, torch.dtype], ...]
 """Shapes of parameters that have gradients, their types and those of these."""
 
@@ -75,6 +76,10 @@ def _classified(numbers: torch.Tensor) -> torch.Tensor:
     return functional.nll_loss(rows, rows.new_zeros(len(rows), dtype=torch.long))
 
 
+def _of(held: Any, kind: type[_Kind]) -> list[_Kind]:
+    return [leaf for leaf in tree_leaves(_plain(held)) if isinstance(leaf, kind)]
+
+
 class Subject(NamedTuple):
     """What is rehearsed.
 
@@ -84,6 +89,8 @@ class Subject(NamedTuple):
         inputs: makes its arguments.
         convolves: says how much workspace convolutions take.
         loss: makes the loss that is trained with.
+        beside: what else the job holds on the GPU: modules and tensors, in lists, tuples or dictionaries. Parameters
+            among it that the loss has gradients of are trained, too.
     """
 
     model: Any
@@ -91,6 +98,11 @@ class Subject(NamedTuple):
     inputs: Inputs
     convolves: Convolves
     loss: Loss = own_or_classifiers
+    beside: Any = ()
+
+    def modules(self) -> torch.nn.ModuleList:
+        """Give the model, and the modules beside it."""
+        return torch.nn.ModuleList([self.model, *_of(self.beside, torch.nn.Module)])
 
 
 class Rehearsed(NamedTuple):
@@ -127,7 +139,7 @@ def rehearse(
     found: list[Rehearsal] = []
     failed: dict[tuple[Kind, Precision], Exception] = {}
     with subject.fake:
-        cast(subject.model, torch.float32)  # it may have been built in another
+        cast(subject.modules(), torch.float32)  # they may have been built in another
     for precision, kind in product(PRECISIONS, KINDS):
         points: dict[Optimizer | None, list[Point]] = {}
         for batch in batches:
@@ -169,14 +181,16 @@ def points_of(
         Exception: as `rehearse`.
     """
     steps = steps or Steps()
-    model, recorder = subject.model, Recorder(subject.convolves, steps.numbers)
+    model, modules, recorder = subject.model, subject.modules(), Recorder(subject.convolves, steps.numbers)
     autocast = autocasting if precision == "amp" else nullcontext
     if precision == "bf16":
         with subject.fake:
-            cast(model, torch.bfloat16)
+            cast(modules, torch.bfloat16)
     with subject.fake, recorder, as_on_a_gpu():
         before = recorder.begin()
-        _moved(recorder, model, together=precision != "bf16")
+        _moved(recorder, modules, together=precision != "bf16")
+        for tensor in _of(subject.beside, torch.Tensor):
+            recorder.watch(tensor)
         given = subject.inputs(model, batch)
         if kind == "train":
             taken = _trained(recorder, subject, given, autocast, optimizers, steps)
@@ -207,11 +221,11 @@ def _trained(
     recorder: Recorder, subject: Subject, given: Any, autocast: Mode, optimizers: Iterable[Optimizer], steps: Steps
 ) -> _Taken:
     """Write down a step, then one and another of each optimizer, and the step between these two."""
-    model = subject.model
+    model, modules = subject.model, subject.modules()
 
     def step(kept: list[Any]) -> Part:
         part = recorder.begin()
-        for parameter in model.parameters():
+        for parameter in modules.parameters():
             parameter.grad = None
         with autocast():
             out = model(*given[0], **given[1])
@@ -225,26 +239,26 @@ def _trained(
     model.train()
     kept: list[Any] = []  # as a loop's variables hold it until the next step
     first = step(kept)
-    stepped = _stepped(recorder, model, optimizers, steps)
+    stepped = _stepped(recorder, modules, optimizers, steps)
     again = step(kept)
     recorder.begin()
-    for parameter in model.parameters():
+    for parameter in modules.parameters():
         parameter.grad = None
     return {name: [first, once, again, later] for name, (once, later) in stepped.items()}
 
 
 def _stepped(
-    recorder: Recorder, model: Any, optimizers: Iterable[Optimizer], steps: Steps
+    recorder: Recorder, modules: torch.nn.Module, optimizers: Iterable[Optimizer], steps: Steps
 ) -> dict[Optimizer, tuple[Part, Part]]:
     """Write down two steps of each optimizer, or give those of before."""
-    pairs = [(parameter, parameter.grad) for parameter in model.parameters() if parameter.grad is not None]
+    pairs = [(parameter, parameter.grad) for parameter in modules.parameters() if parameter.grad is not None]
     trained = tuple((parameter.shape, parameter.dtype, gradient.dtype) for parameter, gradient in pairs)
     found: dict[Optimizer, tuple[Part, Part]] = {}
     for name in optimizers:
         if (name, trained) in steps.known:
             found[name] = steps.known[name, trained]
             continue
-        optimizer = make_optimizer(name, model, foreach=True)
+        optimizer = make_optimizer(name, modules, foreach=True)
         recorder.steps = True
         try:
             once = recorder.begin()
@@ -272,6 +286,16 @@ def _inferred(recorder: Recorder, model: Any, given: Any, autocast: Mode) -> _Ta
                 out = model(*given[0], **given[1])
     del out
     return {None: [part]}
+
+
+def beside_mib(subject: Subject) -> float:
+    """Tell how much the job holds beside the model in fp32, in MiB."""
+    others = [*subject.modules().parameters(), *subject.modules().buffers(), *_of(subject.beside, torch.Tensor)]
+    sizes = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() for tensor in others}
+    for tensor in (*subject.model.parameters(), *subject.model.buffers()):
+        sizes.pop(tensor.untyped_storage()._cdata, None)
+    held: int = sum(sizes.values())
+    return held / MIB
 
 
 def followed(parts: Sequence[Part], others: Mapping[int, Sequence[int]]) -> tuple[float, float, float]:

@@ -40,6 +40,10 @@ _NO_LOSS = (
     "name a function that takes what the model returns and gives back the loss, one number, with targets that it makes "
     "of zeros on the same device"
 )
+_NO_BESIDE = (
+    "name a function that takes the model and returns what else the job holds on the GPU: modules and tensors on the "
+    "same device, in lists, tuples or dicts"
+)
 _NO_GPU = "radctl runs this code without a GPU: let it make its tensors on the device of its input or its parameters"
 _RELATIVE = "name the module with its package, from the folder that holds that: package.module:factory"
 _WANTS_GPU = re.compile(r"cuda|nvidia", re.IGNORECASE)
@@ -55,6 +59,7 @@ _MOST = 300  # characters of an error that are shown
 
 INPUTS = click.option("--inputs", "fed", metavar="MODULE:FUNCTION", help="Makes what goes into the model's code.")
 LOSS = click.option("--loss", metavar="MODULE:FUNCTION", help="Makes your loss of what the model returns.")
+BESIDE = click.option("--beside", metavar="MODULE:FUNCTION", help="Makes what else your job holds on the GPU.")
 INPUT_SIZE = click.option("--input-size", metavar="3x224x224", help="Size of one sample, where no summary shows it.")
 SEQ_LEN = click.option("--seq-len", type=Whole(1, 10**8), help="Tokens of one sample.")
 
@@ -163,14 +168,14 @@ def inputs_of(fed: str | None, size: tuple[int, ...] | None, seq_len: int | None
     return own_inputs(_function(fed, _NO_INPUTS))
 
 
-def loss_of(place: str | None) -> Callable[[Any], Any] | None:
-    """Return what makes the loss of what a model gives out: the function of MODULE:FUNCTION."""
+def loss_of(place: str | None) -> Callable[..., Any] | None:
+    """Return what makes the loss of what a model gives out, and what is beside it: the function of MODULE:FUNCTION."""
     if place is None:
         return None
     found = _function(place, _NO_LOSS)
 
-    def call(out: Any) -> Any:
-        loss = found(out)
+    def call(*given: Any) -> Any:
+        loss = found(*given)
         if not hasattr(loss, "numel") or loss.numel() != 1:
             raise click.ClickException(f"{place} returned no single number, but a {type(loss).__name__}; {_NO_LOSS}")
         return loss
@@ -178,15 +183,34 @@ def loss_of(place: str | None) -> Callable[[Any], Any] | None:
     return call
 
 
-def _function(place: str, cure: str) -> Callable[[Any], Any]:
+def beside_of(place: str | None) -> Callable[[Any], Any] | None:
+    """Return what makes of a model what else the job holds on the GPU: the function of MODULE:FUNCTION."""
+    if place is None:
+        return None
+    found = _function(place, _NO_BESIDE)
+
+    def call(model: Any) -> Any:
+        from torch.utils._pytree import tree_leaves  # noqa: PLC0415
+
+        held = found(model)
+        if not any(hasattr(leaf, "named_children") or hasattr(leaf, "untyped_storage") for leaf in tree_leaves(held)):
+            raise click.ClickException(
+                f"{place} returned no module or tensor, but a {type(held).__name__}; {_NO_BESIDE}"
+            )
+        return held
+
+    return call
+
+
+def _function(place: str, cure: str) -> Callable[..., Any]:
     """Return the function of MODULE:FUNCTION; what it raises becomes a message, with this cure."""
     found = _factory(place)
     if not callable(found):
         raise click.ClickException(f"{place} is no function, but a {type(found).__name__}; {cure}")
 
-    def call(given: Any) -> Any:
+    def call(*given: Any) -> Any:
         try:
-            return found(given)
+            return found(*given)
         except (Exception, SystemExit) as error:
             raise _failed(place, error, cure) from error
 

@@ -11,12 +11,14 @@ from estimator.faketensor import is_lazy
 from estimator.summarize import summary_of, table_of
 from slurm_hooks.radctl.options import Whole, examples
 from slurm_hooks.radctl.own_code import (
+    BESIDE,
     INPUT_SIZE,
     INPUTS,
     LOSS,
     NO_TABLE,
     SEQ_LEN,
     apart,
+    beside_of,
     inputs_of,
     loss_of,
     maker,
@@ -42,9 +44,17 @@ _LAZY = (
 @SEQ_LEN
 @INPUTS
 @LOSS
+@BESIDE
 @click.option("--batch-size", type=Whole(2, 10**6), default=32, show_default=True, help="Of the job.")
 def summarize(
-    place: str, *, input_size: str | None, seq_len: int | None, fed: str | None, loss: str | None, batch_size: int
+    place: str,
+    *,
+    input_size: str | None,
+    seq_len: int | None,
+    fed: str | None,
+    loss: str | None,
+    beside: str | None,
+    batch_size: int,
 ) -> None:
     """Print a summary of a PyTorch model, for #RAD model=.
 
@@ -57,19 +67,23 @@ def summarize(
 
     --loss names a function that takes what the model returns and makes the loss of it, as your loop does, with targets
     of zeros. Without it the model's own loss is taken, or a classifier's for each thing that it returns.
+
+    --beside names a function that takes the model and returns what else your job holds on the GPU: a teacher, a second
+    network, a moving average, data. The loss is given that too, as its second argument.
     """
     size = size_of(input_size)
     said = [each is not None for each in (size, seq_len, fed)]
     if sum(said) > 1:
         raise click.UsageError("give one of --input-size, --seq-len and --inputs: each says all that goes in")
-    if loss is not None and not any(said):
-        raise click.UsageError("--loss is for a table: say what goes in by --input-size, --seq-len or --inputs")
+    for option, place_of in (("--loss", loss), ("--beside", beside)):
+        if place_of is not None and not any(said):
+            raise click.UsageError(f"{option} is for a table: say what goes in by --input-size, --seq-len or --inputs")
     with apart(place, NO_TABLE if any(said) else _NO_PRINT):
         make = maker(place)
         if any(said):
-            feed, judge = inputs_of(fed, size, seq_len), loss_of(loss)
+            feed, judge, held = inputs_of(fed, size, seq_len), loss_of(loss), beside_of(beside)
             with Console(stderr=True).status("") as shown:
-                text = table_of(make, feed, batch_size, judge, shown.update)
+                text = table_of(make, feed, batch_size, judge, held, shown.update)
         else:
             text = _printed(place, make())
     click.echo(text)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from estimator import rehearse, summarize
+from estimator import summarize
 from estimator.methods.rad import Rad
 from estimator.methods.rad.fit import processes
+from estimator.rehearsals import rehearse
 
 
 @pytest.fixture(autouse=True)

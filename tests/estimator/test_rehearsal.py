@@ -8,11 +8,20 @@ from math import log
 
 import pytest
 
+from estimator.fingerprint import fingerprint
 from estimator.methods.rad import Rad
 from estimator.methods.rad.features import FEATURES, MIB
 from estimator.methods.rad.rehearsed import REHEARSED, Account, Rehearsed, account
 from estimator.parsers import parse_summary
-from estimator.rehearsals.lines import OPTIMIZERS, PRECISIONS, Found, line_of, line_of_libraries, of_workload
+from estimator.rehearsals.lines import (
+    OPTIMIZERS,
+    PRECISIONS,
+    Found,
+    line_of,
+    line_of_beside,
+    line_of_libraries,
+    of_workload,
+)
 from estimator.store import SHIPPED, ModelError, Store
 from estimator.types import Libraries, Point, Rehearsal, SummaryError, Workload
 
@@ -218,6 +227,8 @@ def test_what_was_measured_of_the_architecture_says_more(rad: Rad) -> None:
     part, rehearsed = (rad.predict(parse_summary(each), Workload(64)) for each in (frozen, said(frozen)))
     assert part.reasons[0].startswith("58,631,144 of 61,100,840 parameters are trained")
     assert rehearsed.reasons[0].startswith("its own code was rehearsed")
+    more = rad.predict(parse_summary(said(text) + line_of_beside(512)), Workload(64))
+    assert more.reasons[0].startswith("its own code was rehearsed"), "the measured runs had nothing beside the model"
 
 
 @pytest.mark.parametrize(("loads", "more"), [("none", 0), ("cudnn", 0), ("cublas", 64), ("both", 64)])
@@ -233,3 +244,23 @@ def test_libraries_that_the_code_loads_beside_those_of_its_layers_are_counted(lo
 def test_libraries_that_are_none_are_refused() -> None:
     with pytest.raises(SummaryError, match="'cutlass' are none: let radctl summarize"):
         parse_summary(f"{said(TABLE)}Rehearsed libraries: cutlass\n")
+
+
+def test_what_is_beside_a_model_counts_once(rad: Rad) -> None:
+    """In what was rehearsed it is; to any other estimate it is added. Runs with it are not those without."""
+    beside = f"{line_of_beside(512)}\n"
+    rehearsed, table = parse_summary(said(TABLE)), parse_summary(TABLE)
+    workload = Workload(batch_size=32, optimizer="adam")
+    with_runs, alone = parse_summary(said(TABLE) + beside), parse_summary(TABLE + beside)
+    assert (with_runs.beside_mib, table.beside_mib) == (512, 0)
+    assert rad.predict(with_runs, workload).expected_mib == rad.predict(rehearsed, workload).expected_mib
+    plain, more = rad.predict(table, workload), rad.predict(alone, workload)
+    assert more.expected_mib - plain.expected_mib == pytest.approx(512, abs=1)
+    assert more.upper_mib - plain.upper_mib == pytest.approx(512, abs=1)
+    assert fingerprint(with_runs, workload) != fingerprint(rehearsed, workload)
+
+
+@pytest.mark.parametrize("size", ["512", "-1 MiB", "nan MiB", "1.2.3 MiB", "99999999999 MiB", "MiB"])
+def test_what_is_no_size_beside_a_model_is_refused(size: str) -> None:
+    with pytest.raises(SummaryError, match="let radctl summarize print the table anew"):
+        parse_summary(f"{said(TABLE)}Rehearsed beside size: {size}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections import UserDict
 from collections.abc import Callable
@@ -719,6 +720,36 @@ def test_a_loss_of_ones_own_is_rehearsed() -> None:
     assert own["infer"] == classifiers["infer"]
 
 
+def test_what_the_job_holds_beside_the_model_is_rehearsed() -> None:
+    """A copy of the weights stays; a network that the loss goes through keeps its inputs, and is trained."""
+
+    def net() -> nn.Module:
+        return nn.Sequential(nn.Linear(256, 1024), nn.BatchNorm1d(1024))
+
+    def used(loss: Callable[..., Any] | None = None, beside: Callable[[Any], Any] | None = None) -> dict[str, float]:
+        summary = parse_summary(table_of(net, plain_inputs((256,), None), 1024, loss, beside))
+        runs = [run for run in summary.rehearsals if run.precision == "fp32" and run.optimizer in ("adam", None)]
+        return {**{run.kind: run.points[1].used_mib for run in runs}, "beside": summary.beside_mib}
+
+    def judged(out: torch.Tensor, judge: nn.Module) -> torch.Tensor:
+        return judge(out).mean()
+
+    alone = used(lambda out: out.mean())
+    weights = 1.0
+    copied = used(lambda out, _: out.mean(), lambda model: {"average": copy.deepcopy(model), "step": 3})
+    for kind in ("train", "infer"):
+        assert copied[kind] - alone[kind] == pytest.approx(weights, abs=0.1)
+    assert [alone["beside"], copied["beside"]] == pytest.approx([0, weights], abs=0.1)
+    data = used(None, lambda _: [torch.empty(1024, 1024, 4), torch.zeros(1024)])
+    assert data["beside"] == pytest.approx(16, abs=0.1)
+    assert data["infer"] - alone["infer"] == pytest.approx(16, abs=0.1)
+    second = used(judged, lambda _: nn.Sequential(nn.Linear(1024, 2048, bias=False), nn.Tanh()))
+    assert second["beside"] == 8
+    # The second network's weights, gradients, Adam's two states, and what Adam's step works with.
+    assert second["train"] - alone["train"] == pytest.approx(5 * 8, abs=1.5)
+    assert second["infer"] - alone["infer"] == pytest.approx(8, abs=0.1)
+
+
 def test_what_a_loss_of_ones_own_raises_is_said() -> None:
     with pytest.raises(RuntimeError, match="scalar"):
         table_of(lambda: Gate(3), plain_inputs((256,), None), 4, lambda out: out)
@@ -912,6 +943,12 @@ def summed(out):
     return out["logits"].repeat(1, 40_000).exp().sum()
 def whole(out):
     return out
+def held(model):
+    return [torch.empty(1024, 1024), model.head]
+def nothing(model):
+    return []
+def both(out, held):
+    return summed(out) * held[0].mean()
 """
 
 
@@ -937,6 +974,13 @@ def test_a_function_of_ones_own_makes_what_goes_in(tmp_path: Path, monkeypatch: 
     assert "both:number is no function, but a int; name a function that takes what the model returns" in strange.stderr
     asked = runner.invoke(cli, ["summarize", "both:net", "--loss", "both:summed"])
     assert "--loss is for a table: say what goes in by" in asked.stderr
+    beside = ["--inputs", "both:named", "--loss", "both:both", "--beside"]
+    assert "\nRehearsed beside size: 4.0 MiB\n" in runner.invoke(cli, [*options, *beside, "both:held"]).stdout
+    none = runner.invoke(cli, [*options, *beside, "both:nothing"])
+    assert (none.exit_code, none.stdout) == (2, "")
+    assert none.stderr.startswith("radctl: both:nothing returned no module or tensor, but a list; name a function that")
+    asked = runner.invoke(cli, ["summarize", "both:net", "--beside", "both:held"])
+    assert "--beside is for a table: say what goes in by" in asked.stderr
     one = runner.invoke(cli, ["summarize", "both:net", "--inputs", "both:alone"])
     assert one.stdout == runner.invoke(cli, ["summarize", "both:net", "--input-size", "8"]).stdout
     fed = ["estimate", "-", "--method", "faketensor", "--inputs", "both:named", "--batch-size", "8", "--model"]

@@ -253,19 +253,21 @@ class Rad:
             partly = not part.whole
             if partly:
                 said = (_PARTLY if knowledge.level in _ALIKE else _PARTLY_NEW).format(trained, shaped.total_params)
-        if shaped.rehearsals and self._rehearsed is not None and (partly or knowledge.level not in _BETTER):
-            found = of_workload(shaped.rehearsals, workload)
-            if found is not None:
-                rehearsed = account(found, row, memory)
-                expected, upper = self._rehearsed.of(rehearsed, own)
-                explicit, said = rehearsed.mib, _APART if found.apart else _REHEARSED
-            elif knowledge.level == "new":
-                said = _UNREHEARSED
+        better = (
+            knowledge.level in _BETTER and not partly and not shaped.beside_mib
+        )  # it was measured with nothing beside
+        steps = None if better else self._of_rehearsal(shaped, workload, row, memory, own)
+        if steps is not None:
+            expected, upper, explicit, said = steps
+        elif shaped.rehearsals and self._rehearsed is not None and knowledge.level == "new":
+            said = _UNREHEARSED
+        held = shaped.beside_mib if steps is None else 0.0  # rehearsals hold it
         wider = 1.0 if self._as_measured(gpu) else _OTHER_GPU if gpu.memory_mib else _UNKNOWN_GPU
         more = beside(shaped, workload)
-        expected = min(max(expected + shift, context + memory.fixed / MIB) + more.expected_mib, _MOST_MIB)
+        expected = max(expected + shift, context + memory.fixed / MIB) + more.expected_mib
+        expected = min(expected + held, _MOST_MIB)
         memory_mib = workload.gpu_memory_mib or most_memory_mib(workload.gpu)
-        upper = max((upper + shift) * wider + more.upper_mib, expected)
+        upper = max((upper + shift) * wider + more.upper_mib + held, expected)
         room = expected + memory.longer / MIB  # for loops that free gradients late, which no summary shows
         open_ = program.weighs and not weighed and knowledge.level not in _ALIKE and said not in (_REHEARSED, _APART)
         upper = max(upper, room, self._otherwise(summary, shaped.steps, workload, weighs=open_))
@@ -289,6 +291,20 @@ class Rad:
             reasons=reasons,
             note=shaped.note,
         )
+
+    def _of_rehearsal(
+        self, shaped: ModelSummary, workload: Workload, row: list[float], memory: Memory, context: float
+    ) -> tuple[float, float, float, str] | None:
+        """Estimate by what the model's own code took; None where that was not rehearsed.
+
+        Returns:
+            Expectation and bound in MiB, context included; the account without it; and what is said of it.
+        """
+        found = of_workload(shaped.rehearsals, workload)
+        if found is None or self._rehearsed is None:
+            return None
+        rehearsed = account(found, row, memory)
+        return *self._rehearsed.of(rehearsed, context), rehearsed.mib, _APART if found.apart else _REHEARSED
 
     def _otherwise(self, summary: ModelSummary, steps: int, workload: Workload, *, weighs: bool) -> float:
         """Say how much the bound must be in MiB if what the summary leaves open is otherwise; 0 where nothing is open.
