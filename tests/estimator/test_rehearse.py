@@ -1209,7 +1209,6 @@ class Paints(nn.Module):
         return out
 
 
-@pytest.mark.usefixtures("shortly")
 def test_a_picture_has_a_label_for_each_pixel_that_comes_in() -> None:
     points = parse_summary(table_of(Paints, plain_inputs((3, 256, 256), None), 64)).rehearsals[0].points
     whole = points[0].batch * 5 * 256 * 256 * 4 / MIB
