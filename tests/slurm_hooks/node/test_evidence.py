@@ -160,6 +160,7 @@ def test_evidence_is_one_short_printable_line() -> None:
         of_memory(b"\0" * 5000 + b"RuntimeError: CUDA out of memory. Tried")
         == "RuntimeError: CUDA out of memory. Tried"
     )
+    assert of_memory(b"x" * 300 + b" CUDA error: out of memory").startswith("x" * 79 + " CUDA error")  # 80 before it
 
 
 @pytest.mark.parametrize(
