@@ -372,12 +372,12 @@ def _summary(lines: list[str], at: int, rows: list[_Row], calls: dict[str, int])
     samples = _samples(read, counts, batch, OPEN if _is_open(read, counts, rows, lines) else 1)
     counted = sum([params for _, _, _, params in read])
     totals = t.read_totals(lines, at)
-    stated = t.total_params(totals)
-    optimizer = t.read_count(totals.get("optimizer params", "").partition(" ")[0])
-    if stated is not None and optimizer:
-        stated -= optimizer  # Keras 3 counts a compiled optimizer's state into the total
     depths = _depths(rows, lines)
     inside = _inside(read, depths)
+    stated = t.stated_params(totals, counted - sum(inside.values()))
+    optimizer = t.read_count(totals.get("optimizer params", "").partition(" ")[0])
+    if stated is not None and optimizer and t.total_params(totals) is not None:
+        stated -= optimizer  # Keras 3 counts a compiled optimizer's state into the total
     _check_rows(read, depths, inside, stated, rows, lines)
     read = _opened(read, inside, counted - (counted if stated is None else stated))
     calling, again = _called(read, depths, calls, rows, lines)

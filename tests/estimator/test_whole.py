@@ -316,6 +316,10 @@ def test_a_table_of_keras_that_lacks_rows_is_refused(missing: tuple[int, ...], q
     why = rf"line \d+: '│ +(└ )?{quoted} add up to {shown} .*paste the whole table .*#RAD memory=12G"
     with pytest.raises(SummaryError, match=why):
         parse_summary(_keras_3(_without(*missing)))
+    parts = f" Trainable params: {_KERAS_TOTAL - 32:,} (59.50 KB)\n Non-trainable params: 32 (128.00 B)\n"
+    assert parse_summary(_keras_3(_KERAS_ROWS, None) + parts).total_params == _KERAS_TOTAL
+    with pytest.raises(SummaryError, match=why):
+        parse_summary(_keras_3(_without(*missing), None) + parts)
 
 
 def test_inner_rows_of_keras_are_missed_without_a_total_too() -> None:
