@@ -246,7 +246,10 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
         # Of less than this much of what is printed, rounding is too much.
         floats = round((size or 0.0) * 2**20 / 4 / (batch or 1)) if (size or 0.0) >= _SURE_MIB else 0
         children, weights = weighed(children, states, floats, _turns(rows, steps) if again else set())
-    stated = t.total_params(totals)
+    stated = t.stated_params(totals, counted)
+    if stated is not None and counted * 2 < stated and not recurs:
+        why = f"the rows up to this one add up to {counted:,} parameters, and {stated:,} are stated: paste all of them"
+        raise t.fail(at, lines[at - 1], why)
     if stated is not None and stated < counted:  # torchsummary's own total has each call; others' each layer
         least = sum([params for _, params in {(layer.type, layer.params) for layer in layers}])
         if why := t.too_many(counted, stated, least):

@@ -1194,6 +1194,14 @@ def test_a_torchsummary_whose_numbers_show_that_rows_are_missing_is_refused() ->
         parse_summary(TORCHSUMMARY.replace(line, line * 2))
 
 
+def test_a_torchsummary_that_lost_its_end_is_refused_whichever_of_its_totals_are_left() -> None:
+    short = TORCHSUMMARY.replace(TORCHSUMMARY.splitlines()[6] + "\n", "")
+    for kept in ("Total params", "Trainable", "Input size"):
+        totals = kept + short.rpartition(kept)[2]
+        with pytest.raises(SummaryError, match=r"up to this one add up to 448 parameters, and 1[56]\d,\d{3} are"):
+            parse_summary(short.partition("Total")[0] + totals)
+
+
 def test_rows_of_weights_take_no_layer_with_them() -> None:
     rows = (
         "Embedding: 1-1                [300, 20]     [-1, 100, 20]   6,000\n"
