@@ -201,7 +201,6 @@ def asked_of(submission: Submission) -> str:
 def understand(submission: Submission) -> GpuRequest | LeftAlone:
     """The one-GPU request in a submission, or why it is left alone."""
     tres = {k: v for k, v in (submission.tres or {}).items() if v}
-    asked = asked_of(submission)
     found: list[tuple[str, str, str, int]] = []
     others: dict[str, list[str]] = {}
     for where, text in tres.items():
@@ -210,17 +209,17 @@ def understand(submission: Submission) -> GpuRequest | LeftAlone:
                 breathe()
             match = _GRES.match(item)
             if match is None:
-                return LeftAlone(asked, f"the request {item[:60]!r} is not understood")
+                return LeftAlone(asked_of(submission), f"the request {item[:60]!r} is not understood")
             name, kind, count = match.groups()
             if name in ("mps", "shard"):
-                return LeftAlone(asked, f"the request already names {name}")
+                return LeftAlone(asked_of(submission), f"the request already names {name}")
             if name == "gpu":
                 found.append((where, kind or "", item, int(count or 1)))
             else:
                 others.setdefault(where, []).append(item)
     reason = _why_not(submission, found)
     if reason:
-        return LeftAlone(asked, reason)
+        return LeftAlone(asked_of(submission), reason)
     where, kind, item, _ = found[0]
     separator = "/" if item.startswith("gres/") else ":"
     return GpuRequest(in_words(item), kind, where, tuple(others.get(where, ())), separator)
