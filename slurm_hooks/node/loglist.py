@@ -37,11 +37,19 @@ def before_start(job: NodeJob) -> list[Log] | None:
     slurmd does not tell a Prolog the job's name or its place in an array. Where a log's name depends on them, as the
     default does, only a restarted job, or one whose log is named after nothing of its own, is worth a question.
     """
-    patterns = list(dict.fromkeys((job.stdout, job.stderr or job.stdout)))
-    logs = _logs(patterns, _names(job), job.work_dir)
+    patterns, logs = _patterns(job), of_no_task(job)
     own = all(map(logname.names_job, patterns))
     known = len(logs) == len(patterns) and not any(map(logname.names_array, patterns))
     return logs if (known and all(patterns)) or (job.restart == 0 and (known or own)) else None
+
+
+def of_no_task(job: NodeJob) -> list[Log]:
+    """Logs as slurmd alone tells of them: right where the job is no task of an array; some may be missing."""
+    return _logs(_patterns(job), _names(job), job.work_dir)
+
+
+def _patterns(job: NodeJob) -> list[str]:
+    return list(dict.fromkeys((job.stdout, job.stderr or job.stdout)))
 
 
 def of_job(job: NodeJob, shown: ShownJob) -> list[Log]:

@@ -84,8 +84,8 @@ def _logs(scene: Context) -> list[Log]:
     if found is None:
         shown, problem = commands.show_job(scene.job.id, scene.config.node.command_timeout_s)
         if shown is None:
-            scene.say(f"its logs are not known: {problem}")
-            return []
+            scene.say(f"its logs are not known for sure: {problem}")
+            return loglist.of_no_task(scene.job)
         found = loglist.of_job(scene.job, shown)
     return found
 

@@ -429,17 +429,18 @@ def _ended(process: int) -> None:
         time.sleep(0.01)
 
 
-def test_a_restarted_run_whose_log_was_not_known(site: Site) -> None:
+@pytest.mark.parametrize(("log", "requeues"), [("slurm-7.out", 1), ("slurm-4_2.out", 0)])
+def test_a_restarted_run_whose_log_was_not_known_for_sure(site: Site, log: str, requeues: int) -> None:
     site.slurm.trouble("show", 1, "Unable to contact slurm controller\n")
     site.run("prolog", SLURM_JOB_RESTART_COUNT="1")
-    assert "its logs are not known: exit status 1: Unable to contact" in site.said
+    assert "its logs are not known for sure: exit status 1: Unable to contact" in site.said
     assert site.notes() == ["7.json", "7.task.json"]
     site.slurm.well("show")
-    site.log(OOM)
-    _oom_job(site, Restarts="1")
+    site.log(OOM, log)
+    _oom_job(site, Restarts="1", **({} if requeues else {"ArrayJobId": "4", "ArrayTaskId": "2"}))
     site.run("epilog", SLURM_JOB_RESTART_COUNT="1", SLURM_JOB_EXIT_CODE2="1:0")
-    assert site.slurm.calls("requeue") == []
-    assert site.waiting()["7-1.json"].outcome == "failed"
+    assert len(site.slurm.calls("requeue")) == requeues
+    assert site.waiting()["7-1.json"].outcome == ("oom_requeued" if requeues else "failed")
 
 
 def test_the_log_of_a_job_with_a_name(site: Site) -> None:
