@@ -6,6 +6,7 @@ A GPU that has no GPM (before Hopper), or a machine without NVML, gives "not ava
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,18 +30,13 @@ class Window:
         self._samples: list[Any] = []
         self._begin = 0.0
         self.activity: Activity | None = None
-        try:
-            import pynvml  # noqa: PLC0415
-
-            pynvml.nvmlInit()
-            self._device = pynvml.nvmlDeviceGetHandleByIndex(0)
-            if pynvml.nvmlGpmQueryDeviceSupport(self._device).isSupportedDevice:
-                self._samples = [pynvml.nvmlGpmSampleAlloc(), pynvml.nvmlGpmSampleAlloc()]
-            self._nvml = pynvml
-        except (ImportError, AttributeError):
-            return  # no NVML, or one that knows no GPM
-        except pynvml.NVMLError:
+        found = _first_gpu()
+        if found is None:
             return
+        self._nvml, self._device = found
+        with suppress(AttributeError, self._nvml.NVMLError):  # it knows no GPM
+            if self._nvml.nvmlGpmQueryDeviceSupport(self._device).isSupportedDevice:
+                self._samples = [self._nvml.nvmlGpmSampleAlloc(), self._nvml.nvmlGpmSampleAlloc()]
 
     def start(self) -> None:
         """Begin the window."""
@@ -79,17 +75,24 @@ class Window:
 
 def process_mib(pid: int) -> float | None:
     """Return NVML's used memory of one process on the first GPU in MiB, or None where not available."""
+    found = _first_gpu()
+    if found is None:
+        return None
+    nvml, device = found
+    with suppress(nvml.NVMLError):
+        for process in nvml.nvmlDeviceGetComputeRunningProcesses(device):
+            if process.pid == pid and process.usedGpuMemory is not None:
+                return float(process.usedGpuMemory) / 2**20
+    return None
+
+
+def _first_gpu() -> tuple[Any, Any] | None:
+    """Return NVML and the first GPU; None where there is no NVML, or no GPU."""
     try:
         import pynvml  # noqa: PLC0415
-
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-        running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
     except ImportError:
         return None
-    except pynvml.NVMLError:
-        return None
-    for process in running:
-        if process.pid == pid and process.usedGpuMemory is not None:
-            return float(process.usedGpuMemory) / 2**20
+    with suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
+        return pynvml, pynvml.nvmlDeviceGetHandleByIndex(0)
     return None

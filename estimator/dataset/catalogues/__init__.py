@@ -20,7 +20,7 @@ is any but the three named.
 | twelfth | 228 | transformers, library: sizes of one's own, and twelfth_libraries: kornia, facexlib, fastai, tsai |
 | sized | 276 | transformers, library: the nineteenth, widely used families in sizes drawn at random |
 
-The others: ``catalogue`` (all of them), ``entries``, ``rows`` and ``configs`` (what the tables are made of), ``fresh``
-(families that nothing was fitted to when they were measured), ``draws`` (how configurations are drawn), ``gaps`` and
-``usual`` (which are drawn of models that were there).
+The others: ``catalogue`` (all of them), ``entries``, ``rows``, ``configs`` and ``heads`` (what the tables are made of),
+``fresh`` (families that nothing was fitted to when they were measured), ``draws`` (how configurations are drawn),
+``gaps`` and ``usual`` (which are drawn of models that were there).
 """

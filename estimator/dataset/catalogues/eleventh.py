@@ -10,12 +10,6 @@ from typing import Any
 
 from estimator.dataset.catalogues.configs import BASE, decoder, encoder, halves, t5
 from estimator.dataset.catalogues.entries import (
-    CLM,
-    CLS,
-    MLM,
-    QA,
-    S2S,
-    TOK,
     Audio,
     Collection,
     Other,
@@ -26,6 +20,7 @@ from estimator.dataset.catalogues.entries import (
     pair,
     whisper,
 )
+from estimator.dataset.catalogues.heads import CLM, CLS, MLM, QA, S2S, TOK
 
 _CONVOLVED: Mapping[str, str] = {
     "byoanet": (

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from estimator.dataset.catalogues.heads import S2S
 from estimator.dataset.specs import Source
 from estimator.types import Family
 
@@ -45,14 +46,6 @@ Feed = Literal[
     "words",
 ]
 
-MLM, CLS, TOK, QA, CLM, S2S = (
-    "MaskedLM",
-    "SequenceClassification",
-    "TokenClassification",
-    "QuestionAnswering",
-    "CausalLM",
-    "Seq2SeqLM",
-)
 _NOTHING: Mapping[str, Any] = {}
 
 

@@ -10,12 +10,6 @@ from collections.abc import Iterator, Mapping
 
 from estimator.dataset.catalogues.configs import decoder, encoder, halves, t5
 from estimator.dataset.catalogues.entries import (
-    CLM,
-    CLS,
-    MLM,
-    QA,
-    S2S,
-    TOK,
     Audio,
     Entry,
     Feed,
@@ -30,6 +24,7 @@ from estimator.dataset.catalogues.entries import (
     sounds,
     whisper,
 )
+from estimator.dataset.catalogues.heads import CLM, CLS, MLM, QA, S2S, TOK
 from estimator.dataset.specs import Source
 from estimator.types import Family
 

@@ -11,12 +11,6 @@ from typing import Any
 
 from estimator.dataset.catalogues.configs import BASE, LATENT, NARROW, ROUTED, SHARED, decoder, encoder, halves, t5
 from estimator.dataset.catalogues.entries import (
-    CLM,
-    CLS,
-    MLM,
-    QA,
-    S2S,
-    TOK,
     Audio,
     Collection,
     Other,
@@ -27,6 +21,7 @@ from estimator.dataset.catalogues.entries import (
     pair,
     whisper,
 )
+from estimator.dataset.catalogues.heads import CLM, CLS, MLM, QA, S2S, TOK
 from estimator.types import Family
 
 _DETECTION = {

@@ -8,20 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from estimator.dataset.catalogues.configs import NARROW, decoder, encoder
-from estimator.dataset.catalogues.entries import (
-    CLM,
-    CLS,
-    MLM,
-    S2S,
-    TOK,
-    Audio,
-    Collection,
-    Other,
-    Picture,
-    Text,
-    classifier,
-    pair,
-)
+from estimator.dataset.catalogues.entries import Audio, Collection, Other, Picture, Text, classifier, pair
+from estimator.dataset.catalogues.heads import CLM, CLS, MLM, S2S, TOK
 from estimator.types import Family
 
 # Architecture family: models of timm, each with the side of its pictures where that is not 224.

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from estimator.dataset.catalogues.configs import decoder, halves
-from estimator.dataset.catalogues.entries import CLM, CLS, MLM, QA, S2S, TOK, Entry, Feed
+from estimator.dataset.catalogues.entries import Entry, Feed
+from estimator.dataset.catalogues.heads import CLM, CLS, MLM, QA, S2S, TOK
 from estimator.types import Family
 
 _EACH: Final = 6

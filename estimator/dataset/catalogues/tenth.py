@@ -13,7 +13,8 @@ from typing import Any
 
 from estimator.dataset.catalogues import tenth_libraries
 from estimator.dataset.catalogues.configs import CHAT, LATENT, NARROW, PATCHES, WORDS, decoder, encoder, halves, t5
-from estimator.dataset.catalogues.entries import CLM, CLS, MLM, S2S, TOK, Collection, Entry, classifier
+from estimator.dataset.catalogues.entries import Collection, Entry, classifier
+from estimator.dataset.catalogues.heads import CLM, CLS, MLM, S2S, TOK
 from estimator.dataset.catalogues.rows import TransformersRow, of_transformers
 
 _LISTENING: Mapping[str, Any] = {**WORDS, "num_key_value_heads": 6, "head_dim": 64}

@@ -8,22 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from estimator.dataset.catalogues.configs import BASE, LATENT, NARROW, ROUTED, SHARED, decoder, encoder, halves
-from estimator.dataset.catalogues.entries import (
-    CLM,
-    CLS,
-    MLM,
-    QA,
-    S2S,
-    TOK,
-    Audio,
-    Collection,
-    Other,
-    Picture,
-    Text,
-    classifier,
-    labeller,
-    pair,
-)
+from estimator.dataset.catalogues.entries import Audio, Collection, Other, Picture, Text, classifier, labeller, pair
+from estimator.dataset.catalogues.heads import CLM, CLS, MLM, QA, S2S, TOK
 from estimator.types import Family
 
 _CNN = {"hardcorenas": "hardcorenas_b hardcorenas_f"}

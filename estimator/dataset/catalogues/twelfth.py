@@ -14,21 +14,8 @@ from typing import Any
 
 from estimator.dataset.catalogues import twelfth_libraries
 from estimator.dataset.catalogues.configs import CHAT, WORDS, decoder, encoder, halves, t5
-from estimator.dataset.catalogues.entries import (
-    CLM,
-    CLS,
-    MLM,
-    QA,
-    S2S,
-    TOK,
-    Collection,
-    Entry,
-    Text,
-    classifier,
-    labeller,
-    pair,
-    whisper,
-)
+from estimator.dataset.catalogues.entries import Collection, Entry, Text, classifier, labeller, pair, whisper
+from estimator.dataset.catalogues.heads import CLM, CLS, MLM, QA, S2S, TOK
 from estimator.dataset.catalogues.rows import TransformersRow, made, of_transformers
 from estimator.types import Family
 
