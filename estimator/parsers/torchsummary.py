@@ -246,8 +246,9 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
         # Of less than this much of what is printed, rounding is too much.
         floats = round((size or 0.0) * 2**20 / 4 / (batch or 1)) if (size or 0.0) >= _SURE_MIB else 0
         children, weights = weighed(children, states, floats, _turns(rows, steps) if again else set())
+    hidden = _unseen(rows, layers) if not types.isdisjoint(_ATTENDING) else 0
     stated = t.stated_params(totals, counted)
-    if stated is not None and counted * 2 < stated and not recurs:
+    if stated is not None and (counted + hidden) * 2 < stated and not recurs:
         why = f"the rows up to this one add up to {counted:,} parameters, and {stated:,} are stated: paste all of them"
         raise t.fail(at, lines[at - 1], why)
     if stated is not None and stated < counted:  # torchsummary's own total has each call; others' each layer
@@ -257,7 +258,6 @@ def _summary(lines: list[str], at: int, rows: list[int], read: _Read) -> ModelSu
     inferred: list[str] = []
     if stated is not None and stated != counted:
         inferred.append(f"the rows add up to {counted:,} parameters; the stated total of {stated:,} was taken")
-    hidden = _unseen(rows, layers) if not types.isdisjoint(_ATTENDING) else 0
     if hidden:
         inferred.append(f"torchsummary does not count all projections of its attention; {hidden:,} were added")
     if not again and len(rows) > _LEAST_TURNS and len(rows) - len(different) >= _LEAST_TURNS - 1:
