@@ -22,6 +22,10 @@ _ANOTHER: Final = "#!"  # sbatch takes no script that begins otherwise
 SUMMARY_BEGIN: Final = "summary-begin"
 SUMMARY_END: Final = "summary-end"
 LATE: Final = f"{MARK} lines after the first command have no effect: move them up, beside the #SBATCH lines"
+_OTHERS: Final = (
+    "for another name the one that keeps as much: adam (two numbers a parameter), sgd_momentum or rmsprop (one), "
+    "sgd (none)"
+)
 _OF_SUMMARY: Final = (
     f": write {MARK} model=FILE, or the summary between {MARK} {SUMMARY_BEGIN} and {MARK} {SUMMARY_END}, "
     "each alone on its line"
@@ -298,7 +302,8 @@ def _value(key: str, text: str, number: int) -> object:
     if word not in choices[key]:
         # Lightning's bf16-mixed is nearest to bf16 in letters, and has weights in fp32 as amp has.
         meant = "amp" if key == "precision" and _AUTOCAST.search(word) else word
-        raise DirectiveError(number, f"{key}={_short(text)}: not known{_hint(meant, choices[key])}")
+        otherwise = f": known are {', '.join(OPTIMIZERS)}; {_OTHERS}" if key == "optimizer" else ""
+        raise DirectiveError(number, f"{key}={_short(text)}: not known{_hint(meant, choices[key], otherwise)}")
     return cast("object", word)
 
 

@@ -86,7 +86,10 @@ def decide(site: Site, words: tuple[str, ...], as_json: bool) -> None:
         fields.update(_summary(text, config))
     partitions, no_partitions = _partitions(config)
     if not fields.get("partition"):
-        fields["partition"] = _default_partition(config, partitions, no_partitions)
+        try:
+            fields["partition"] = _default_partition(config, partitions, no_partitions)
+        except DecideError as error:
+            raise DecideError(f"{_wrong_line(text)}{error}") from None
     options_bytes = len(encode({name: value for name, value in fields.items() if name not in ("script", "summary")}))
     told = unasked(text, len(encode(fields)), options_bytes)
     if why := refused(text):
@@ -154,6 +157,15 @@ def _summary(text: str, config: Config) -> dict[str, str]:
         return {"summary_error": str(error).partition(": ")[2]}
     except OSError as error:
         return {"summary_error": f"cannot be read: {error.strerror}"}
+
+
+def _wrong_line(text: str) -> str:
+    """What is wrong with the script's #RAD lines, which needs no Slurm to tell; nothing where they are right."""
+    try:
+        parse_script(text)
+    except DirectiveError as error:
+        return f"{error}; besides, "
+    return ""
 
 
 def _separator(config: Config) -> str:

@@ -419,6 +419,10 @@ def test_without_slurm(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     why = "radctl: no default partition is known: scontrol: down; add --partition=NAME\n"
     assert (shown.exit_code, shown.stderr) == (2, why)
     assert _radctl("decide", job, "--partition=a").exit_code == 0
+    wrong = Path("wrong.sh")
+    wrong.write_text("#!/bin/bash\n#RAD optimizer=lbfgs\n")
+    said = "radctl: line 2: optimizer=lbfgs: not known: known are adam, "
+    assert _radctl("decide", str(wrong)).stderr.startswith(said), "what needs no Slurm is told without it"
     monkeypatch.setattr(command, "run", lambda words, timeout_s: "")
     assert "Slurm names no default partition; add --partition=NAME" in _radctl("decide", job).stderr
 

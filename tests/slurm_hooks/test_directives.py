@@ -122,6 +122,7 @@ def test_inline_summary() -> None:
         (["#RAD " + "k" * 5000 + "=4"], 3, ["unknown key 'kkk"]),
         (["#RAD zzz=4"], 3, ["known are model, batch_size"]),
         (["#RAD optimizer=adma"], 3, ["optimizer=adma", "did you mean 'adam'"]),
+        (["#RAD optimizer=lion"], 3, ["known are adam, adamw, sgd", "the one that keeps as much: adam (two numbers"]),
         (["#RAD precision=bf16-mixed"], 3, ["precision=bf16-mixed", "did you mean 'amp'"]),
         (["#RAD precision=bfloat16"], 3, ["did you mean 'bf16'"]),
         (["#RAD policy=shared"], 3, ["known are collocation, exclusive"]),

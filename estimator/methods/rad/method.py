@@ -42,7 +42,7 @@ _SAID: Final = {
     "kin": "other models of the same blocks were measured: that corrects the account and narrows the bound",
     "similar": "models of almost the same blocks were measured: that corrects the account",
     "new": "nothing like this model was measured: the bound is wide until its first run; "
-    "a rehearsal (radctl summarize --input-size) narrows it",
+    "a rehearsal (radctl summarize, told what goes in) narrows it",
 }
 _LONGER: Final = (
     "the bound has room for gradients that stay until the next backward pass, as where batches' are added up"
