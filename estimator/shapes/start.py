@@ -117,6 +117,10 @@ class Start:
                     if workload.seq_len and width % workload.seq_len:  # else the series may be flattened
                         return (workload.seq_len, width)
                     if not workload.seq_len and any(layer.children and layer.type not in _PLAIN for layer in found[1:]):
+                        self.inferred.append(
+                            f"the print shows no input; one row of {width} numbers was taken: of several a sample, as "
+                            f"points of a ray, `input_size=ROWSx{width}` says so"
+                        )
                         self.note = self.note or f"input_size={width} was taken"
                     return (width,)
                 if layer.type in RECURRENT:

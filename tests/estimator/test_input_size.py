@@ -184,6 +184,7 @@ def test_one_row_that_was_taken_is_named_where_blocks_are_the_users_own() -> Non
     linear = "Linear(in_features=32, out_features=32, bias=True)"
     own = f"Net(\n  (a): GraphLayer(\n    (linear): {linear}\n  )\n  (out): {linear}\n)\n"
     assert (shaped(own, "").root.input_shape, shaped(own, "").note) == ((32,), "input_size=32 was taken")
+    assert any("one row of 32 numbers was taken" in said for said in shaped(own, "").inferred)
     assert shaped(own, "100x32").note == ""
     assert shaped(own.replace("GraphLayer", "Sequential"), "").note == ""
 
