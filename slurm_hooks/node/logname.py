@@ -12,10 +12,7 @@ from dataclasses import dataclass
 
 NOT_AN_ARRAY = 4294967294  # what Slurm writes for %a in a job that is no task of an array
 MAX_WIDTH = 10
-_PATTERN = re.compile(r"%(?:%|(\d*)([AabjJNnrSstux]))")
-_JOB = re.compile(r"%\d*[jJ]")
-_ARRAY = re.compile(r"%\d*A")
-_TASK = re.compile(r"%\d*a")
+_PATTERN = re.compile(r"%(?:%|(\d*)([AabjJNnrSstux])|\d*(\d))")
 
 
 @dataclass(frozen=True)
@@ -62,14 +59,18 @@ def expand(pattern: str, names: LogNames, work_dir: str) -> str | None:
 
 def names_job(pattern: str) -> bool:
     """Whether a log's name holds the job's number, or its array's and its task's, so that no other job writes there."""
-    plain = pattern.replace("%%", "")
-    one = _JOB.search(plain) or (_ARRAY.search(plain) and _TASK.search(plain))
-    return not pattern or ("\\" not in pattern and one is not None)
+    letters = _letters(pattern)
+    return not pattern or not letters.isdisjoint("jJ") or letters.issuperset("Aa")
 
 
 def names_array(pattern: str) -> bool:
     """Whether a log's name depends on the job's array or its task, of which slurmd does not tell hooks."""
-    return "\\" not in pattern and re.search(r"%\d*[Aab]", pattern.replace("%%", "")) is not None
+    return not _letters(pattern).isdisjoint("Aab")
+
+
+def _letters(pattern: str) -> set[str]:
+    """The letters of a name that stand for something."""
+    return set() if "\\" in pattern else {found[2] for found in _PATTERN.finditer(pattern) if found[2]}
 
 
 def _expanded(pattern: str, names: LogNames) -> str | None:
@@ -93,11 +94,11 @@ def _expanded(pattern: str, names: LogNames) -> str | None:
 
     def value(found: re.Match[str]) -> str:
         nonlocal known
-        width, letter = found.groups()
+        width, letter, digit = found.groups()
         if letter is None:
-            return "%"
+            return digit or "%"  # of a width without a letter its last digit stays
         if letter not in values:
-            return found[0]
+            return width[-1:] + letter if width else found[0]
         text = values[letter]
         if text is None:
             known = False

@@ -28,6 +28,7 @@ TASK = LogNames(30, user="alice", name="nm", node="node0", array_job=30, array_t
         ("%J-%N-%n-%s-%t-%4t-%3s", "22-node0-0-batch-0-0000-batch"),
         ("%j%", "22%"),
         ("%b-%3b", "4-004"),  # 24.11 and 26.05
+        ("%5%j-%10%%j-%123%%-%5q-%10q-%3r-%5%", "522-0%j-3%-5q-0q-3r-5%"),
         ("%r-%S", "%r-%S"),
         ("%u %x", "alice n m"),
         ("d1\\a", "d1a"),
@@ -77,6 +78,8 @@ def test_what_is_not_known_gives_no_name(pattern: str) -> None:
         ("%x_%a.out", False),
         ("%x.out", False),
         ("%%j", False),
+        ("%5%j", True),
+        ("%5%%j", False),
         ("\\%j", False),
         ("log", False),
     ],
