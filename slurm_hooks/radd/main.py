@@ -68,7 +68,7 @@ def serve(config: Config, service: Service) -> None:
     """Serve until SIGTERM or SIGINT.
 
     Raises:
-        ClickException: if the socket cannot be made.
+        ClickException: if the socket cannot be made, or is another radd's.
     """
     monitors = Reader(config.monitor, lambda: monitored_nodes(config, service))
     slurm = SlurmCommands(config.radd.command_timeout_s)
@@ -94,7 +94,10 @@ def serve(config: Config, service: Service) -> None:
     gc.disable()
     log.info("radd serves %s, estimator %s", config.radd.socket, "compiled" if is_compiled() else "in plain Python")
     with in_background(poller.run, monitors.run, learner.run):
-        server.serve()
+        try:
+            server.serve()
+        except OSError as error:
+            raise click.ClickException(f"{config.radd.socket}: {error.strerror or error}") from error
     log.info("radd stops")
 
 

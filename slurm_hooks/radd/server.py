@@ -74,10 +74,11 @@ class Server:
         path = Path(self._settings.socket)
         if _somebody_listens(path):
             self._close()
-            raise OSError(errno.EADDRINUSE, "another radd answers there: stop it first", str(path))
-        if path.exists() and stat.S_ISSOCK(path.lstat().st_mode):
-            path.unlink()
+            raise _another(path)
         try:
+            with contextlib.suppress(FileNotFoundError):  # or another radd has just removed it
+                if stat.S_ISSOCK(path.lstat().st_mode):
+                    path.unlink()
             self._listen(path)
         except OSError:
             self._close()
@@ -96,10 +97,19 @@ class Server:
         self._missed_at = time.monotonic() + _MISSED_S
 
     def _listen_anew(self) -> None:
-        """Make the socket anew where somebody has removed it: radd would run, and answer nobody who comes."""
+        """Make the socket anew where somebody has removed it: radd would run, and answer nobody who comes.
+
+        Raises:
+            OSError: another radd answers there, as where both were started at once.
+        """
         path = Path(self._settings.socket)
         self._missed_at = time.monotonic() + _MISSED_S
-        if _file_at(path) is not None:  # its own, or that of a radd that came after
+        there = _file_at(path)
+        if there == self._bound:
+            return
+        if there is not None:
+            if _somebody_listens(path):
+                raise _another(path)
             return
         self._listen_at = _FOREVER
         try:
@@ -111,7 +121,11 @@ class Server:
             log.warning("%s was removed, and cannot be made anew: %s", path, error)
 
     def serve(self) -> None:
-        """Answer until `stop`; then nothing is open any more."""
+        """Answer until `stop`; then nothing is open any more.
+
+        Raises:
+            OSError: another radd has taken its place at the socket.
+        """
         stopped = self._stopped.fileno()
         try:
             while True:
@@ -275,6 +289,10 @@ class _Connection:
 
 def _new_listener() -> socket.socket:
     return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+
+
+def _another(path: Path) -> OSError:
+    return OSError(errno.EADDRINUSE, "another radd answers there: stop it first", str(path))
 
 
 def _somebody_listens(path: Path) -> bool:

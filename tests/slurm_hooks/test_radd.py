@@ -327,6 +327,33 @@ def test_the_socket_of_the_one_that_came_after_stays(settings: Radd) -> None:
     assert path.exists()
 
 
+def test_of_two_that_start_at_once_one_ends(settings: Radd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slurm_hooks.radd.server._MISSED_S", 0.02)
+    first, second = Server(settings, echo), Server(settings, echo)
+    ended: list[str] = []
+
+    def start_the_second(*_: object) -> None:
+        monkeypatch.setattr("slurm_hooks.radd.server._give_to", lambda *_: None)
+        second.start()  # the first has a socket, and does not listen at it yet
+
+    def serve() -> None:
+        with pytest.raises(OSError, match="another radd answers there") as error:
+            first.serve()
+        ended.append(str(error.value))
+
+    monkeypatch.setattr("slurm_hooks.radd.server._give_to", start_the_second)
+    first.start()
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    thread.join(20)
+    try:
+        assert ended
+        assert Path(settings.socket).exists()
+    finally:
+        second.stop()
+        second.serve()
+
+
 def test_a_socket_that_somebody_removed_is_made_anew(
     settings: Radd, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
