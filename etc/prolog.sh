@@ -13,8 +13,13 @@ export PATH
 export RAD_CONFIG RAD_KEPT
 main=${0%/*}/../slurm_hooks/node/main.py # in a checkout
 if [ -r "$main" ]; then set -- "$main"; else set -- -m slurm_hooks.node.main; fi
-# It never takes long, either.
-/usr/bin/timeout -k 1 25 "$RAD_PYTHON" -I "$@" prolog </dev/null
+# Slurm drains a node whose Prolog it has to end: where slurm.conf grants less than it may take, it ends before.
+most=25
+granted='s/^[[:space:]]*Prolog(Epilog)?Timeout[[:space:]]*=[[:space:]]*0*([0-9]{1,6}).*/\2/Ip'
+for limit in $(sed -nE "$granted" "${SLURM_CONF:-}" 2>/dev/null); do
+    [ "$limit" -eq 0 ] || [ $((limit - 4)) -ge "$most" ] || most=$((limit > 4 ? limit - 4 : 1))
+done
+/usr/bin/timeout -k 1 "$most" "$RAD_PYTHON" -I "$@" prolog </dev/null
 status=$?
 # RAD's log is written by its Python. Where that cannot be run the system's log says so; 124: its time was up.
 case $status in

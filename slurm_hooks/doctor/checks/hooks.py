@@ -41,7 +41,7 @@ def _timeouts(facts: Facts) -> list[Finding]:
         if limit and int(limit.group()) < least:
             cure = (
                 f"set {name} in slurm.conf to {least} at least, or leave it out: Slurm drains a node whose Prolog or "
-                "Epilog it has to end; RAD's end by themselves before"
+                "Epilog it has to end, and what RAD's leave undone to end before is lost"
             )
             findings.append(Finding(name, False, f"{limit.group()} s", cure))
     return findings

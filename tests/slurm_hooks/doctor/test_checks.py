@@ -538,7 +538,8 @@ def test_limits_of_the_hooks_that_are_long_enough(value: str) -> None:
 def test_the_hooks_end_before_slurm_ends_them() -> None:
     etc = Path(__file__).parents[3] / "etc"
     for name, most in (("prolog.sh", PROLOG_S), ("epilog.sh", EPILOG_S)):
-        found = re.findall(r"/usr/bin/timeout (?:-k (\d+) )?(\d+) ", (etc / name).read_text())
+        found = re.findall(r"^most=(\d+)|timeout -k (\d+)|timeout (\d+)", (etc / name).read_text(), re.MULTILINE)
+        assert len(found) == 3
         assert sum(map(int, filter(None, itertools.chain(*found)))) < most
 
 

@@ -1640,6 +1640,28 @@ def test_no_python(site: Site, hook: str, tmp_path: Path) -> None:
     assert not said.exists()
 
 
+@pytest.mark.parametrize(
+    ("granted", "prolog", "epilog"),
+    [
+        ("", "25", "45"),
+        ("PrologEpilogTimeout=60\n", "25", "45"),
+        ("#PrologEpilogTimeout=9\nPrologEpilogTimeout=0\n", "25", "45"),
+        ("  prologepilogtimeout = 010 # s\nMessageTimeout=5\n", "6", "6"),
+        ("EpilogTimeout=9\nPrologTimeout=4\nPrologEpilogTimeout=20\n", "1", "5"),
+    ],
+)
+def test_it_ends_before_slurm_ends_it(granted: str, prolog: str, epilog: str, site: Site, tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").write_text(granted)
+    python = tmp_path / "python"  # tells what it was started by: timeout -k 1 SECONDS
+    python.write_text(f"#!/bin/sh\ntr '\\0' ' ' </proc/$PPID/cmdline >{tmp_path}/limit\n")
+    python.chmod(0o755)
+    (tmp_path / "rad.env").write_text(f"RAD_PYTHON={python}\n")
+    for hook, limit in (("prolog", prolog), ("epilog", epilog)):
+        script = shutil.copy(ROOT / "etc" / f"{hook}.sh", tmp_path)
+        subprocess.run([str(script)], env=site.env(SLURM_CONF=f"{tmp_path}/slurm.conf"), check=True)
+        assert (tmp_path / "limit").read_text().split()[1:4] == ["-k", "1", limit]
+
+
 @pytest.mark.parametrize("hook", ["prolog", "epilog", "task_prolog"])
 @pytest.mark.parametrize("line", ['RAD_PATH="/opt/slurm/bin', "RAD_PATH=$(", "exit 3", "set -e; false"])
 def test_a_rad_env_that_ends_the_shell(site: Site, hook: str, line: str, tmp_path: Path) -> None:
