@@ -38,6 +38,23 @@ class ModelError(ValueError):
     """A learned model that cannot be used; the message names the file and the cure."""
 
 
+class OvertakenError(RuntimeError):
+    """Another version was installed, or made current, since one looked."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was in a store when one looked.
+
+    Attributes:
+        stamp: of the version in use (`Store.stamp`); None where that cannot be told.
+        newest: the highest number; 0 where there is none.
+    """
+
+    stamp: tuple[int | None, ...] | None
+    newest: int
+
+
 @dataclass(frozen=True)
 class Version:
     """One version of a learned model.
@@ -103,12 +120,18 @@ class Store:
                 made += (found.st_ino, found.st_ctime_ns, found.st_size)  # of a chmod, too
         return made
 
+    def seen(self) -> Seen:
+        """Tell what is there now, for `install` to notice what comes meanwhile."""
+        try:
+            stamp = self.stamp()
+        except ModelError:
+            stamp = None
+        return Seen(stamp, max(self._numbers(), default=0))
+
     def versions(self) -> list[Version]:
         """List what is there, oldest first; a version whose manifest cannot be read is left out."""
         found: list[Version] = []
         current = self.current
-        if not self.folder.is_dir():
-            return found
         for number in self._numbers():
             try:
                 about = self._manifest(number)
@@ -144,17 +167,19 @@ class Store:
             raise ModelError(f"{path} is no model of the method {self.method}")
         return model
 
-    def install(self, model: dict[str, Any], about: dict[str, Any]) -> int:
+    def install(self, model: dict[str, Any], about: dict[str, Any], over: Seen | None = None) -> int:
         """Put a new version in place and make it current.
 
         Args:
             model: what `load` will give back; ``method`` is added.
             about: what to keep of how it was made.
+            over: what was there when the model was found fit to replace it; None for whatever is there.
 
         Returns:
             The new version's number.
 
         Raises:
+            OvertakenError: it is no longer there: nothing is installed.
             OSError: it cannot be put there, as on a full disk.
         """
         data = json.dumps({**model, "method": self.method}, separators=(",", ":"), sort_keys=True).encode()
@@ -168,16 +193,18 @@ class Store:
                     made.mkdir()
                     (made / _MODEL).write_bytes(packed)
                     (made / _MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", "utf-8")
-                    number = self._put(made)
+                    number = self._put(made, over)
             self.use(number)
         except OSError as error:
             error.filename = error.filename or str(self.folder)  # of a full disk none is named
             raise
         return number
 
-    def _put(self, made: Path) -> int:
+    def _put(self, made: Path, over: Seen | None) -> int:
         """Give a version the next number, which another process may take first."""
         while True:
+            if over is not None and self.seen() != over:
+                raise OvertakenError
             number = max(self._numbers(), default=0) + 1
             try:
                 made.rename(self.folder / str(number))
@@ -189,7 +216,7 @@ class Store:
 
     def _numbers(self) -> list[int]:
         """List the numbers of folders of versions; what has a longer name, as a copy with its time, is none."""
-        names = [path.name for path in self.folder.iterdir()]
+        names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
         return [int(name) for name in names if name.isdecimal() and len(name) <= _MOST_DIGITS]
 
     def use(self, number: int) -> None:

@@ -18,6 +18,7 @@ from estimator.methods.rad import retrain as module
 from estimator.methods.rad.fit import Fitted, blank, fit, processes
 from estimator.methods.rad.fit import examples as fit_examples
 from estimator.methods.rad.fit.examples import examples_of
+from estimator.methods.rad.fit.judge import Held
 from estimator.methods.rad.workspace import DIRECTIONS
 from estimator.parsers import parse_summary
 from estimator.store import Store
@@ -99,6 +100,27 @@ def test_equal_is_installed_and_worse_is_not(tmp_path: Path, quick: list[Any], m
     assert refused.old is not None
     assert refused.new.median_abs_rel_error > refused.old.median_abs_rel_error
     assert Store(models, NAME).current == 2
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_better_one_that_is_installed_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path, NAME)
+    held = Held(9, 0.1, 0.1, 0.1)
+    asked: list[str] = []
+
+    def judged(model: dict[str, Any], *_: object) -> Held:
+        asked.append(model.get("whose", "new"))
+        if asked == ["new", "first"]:  # while they are compared
+            store.install({"whose": "other"}, {})
+        return held if asked[-1] != "other" else replace(held, median_abs_rel_error=0.05)
+
+    store.install({"whose": "first"}, {})
+    monkeypatch.setattr(module, "judged", judged)
+    said: list[str] = []
+    assert module.retrain(tmp_path, tmp_path, said.append).version is None
+    assert asked == ["new", "first", "other"]
+    assert said[-1] == "another version was installed meanwhile: comparing with that one"
+    assert store.load()["whose"] == "other"
 
 
 @pytest.mark.usefixtures("quick")

@@ -12,13 +12,14 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from estimator import files
-from estimator.store import SHIPPED, ModelError, Store, store_for
+from estimator.store import SHIPPED, ModelError, OvertakenError, Store, store_for
 
 
 def test_versions_count_up_and_the_newest_is_current(tmp_path: Path) -> None:
@@ -46,6 +47,25 @@ def test_rolling_back_goes_to_the_version_before_and_to_the_shipped_one(tmp_path
     assert store_for("rad", tmp_path).folder == SHIPPED / "rad"
     with pytest.raises(ModelError, match="nothing to go back to"):
         store.rollback()
+
+
+def test_what_comes_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    store = Store(tmp_path, "rad")
+    seen = store.seen()
+    assert store.install({}, {}, seen) == 1
+    with pytest.raises(OvertakenError):  # installed
+        store.install({}, {}, seen)
+    store.install({}, {})
+    seen = store.seen()
+    store.rollback()
+    with pytest.raises(OvertakenError):  # rolled back
+        store.install({}, {}, seen)
+    (tmp_path / "rad" / "3").mkdir()  # has its number, and is not current yet
+    with pytest.raises(OvertakenError):
+        store.install({}, {}, replace(seen, stamp=store.stamp()))
+    assert store.current == 1
+    (tmp_path / "rad" / "current").write_text("x")  # damaged: what is no worse than nothing takes its place
+    assert store.install({}, {}, store.seen()) == 4
 
 
 def test_rolling_back_passes_over_what_is_damaged(tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from predictor.profile_files import load
+from predictor.training import weights_text
 from predictor.types import Profile
 from slurm_hooks.radctl import predict
 from slurm_hooks.radctl.main import cli
@@ -58,6 +60,22 @@ def test_retrain_installs_what_is_no_worse(tmp_path: Path) -> None:
     # The installed one has seen these very pairs: on families left out the new one cannot beat it.
     assert not second["replaced"] and (models / "kace.json").read_bytes() == before
     assert "kept the installed one" in run(*common)
+
+
+def test_better_weights_that_are_installed_meanwhile_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, models = write_csv(tmp_path / "pairs.csv", PAIRS), tmp_path / "models"
+    common = ("retrain", "interference", "--data", str(data), "--model", "kace", "--models-dir", str(models))
+
+    def fit(*of: Any) -> str:
+        made = weights_text(*of)
+        models.mkdir(exist_ok=True)
+        (models / "kace.json").write_text(made)  # another's, who has seen these very pairs
+        return made
+
+    monkeypatch.setattr(predict, "weights_text", fit)
+    result = CliRunner().invoke(cli, list(common))
+    assert "radctl: other weights were installed meanwhile: comparing with those" in result.stderr
+    assert "kept the installed one" in result.stdout
 
 
 def test_a_handful_of_colocations_replaces_no_weights(tmp_path: Path) -> None:

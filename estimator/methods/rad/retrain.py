@@ -25,7 +25,7 @@ from estimator.methods.rad.fit.judge import Held, judge, no_worse
 from estimator.methods.rad.fit.learners import fit_workspaces
 from estimator.methods.rad.fit.own import noted
 from estimator.methods.rad.fit.reached import LeftOut
-from estimator.store import ModelError, Store, store_for
+from estimator.store import ModelError, OvertakenError, Store, store_for
 
 
 @dataclass(frozen=True)
@@ -88,16 +88,21 @@ def retrain(data: Path, models_dir: Path, say: Callable[[str], None] = lambda _:
     made = fit(known, base, rehearsed)
     say(f"judging by what was left out: {', '.join(held_out)}")
     new = judged(made.model, dataset, held_out)
-    old = _installed(models_dir, dataset, held_out, say)
-    if old is not None and not no_worse(new, old):
-        return Retrained(len(known), new, old, None, made.left_out)
     about: dict[str, Any] = {
         "note": f"fitted to {len(known)} summaries of measured runs on {gpu}",
         "held_out": asdict(new),
         "left_out": asdict(made.left_out),
         "torch": dataset.meta.get("torch", ""),
     }
-    return Retrained(len(known), new, old, store.install(made.model, about), made.left_out)
+    while True:
+        seen = store.seen()
+        old = _installed(models_dir, dataset, held_out, say)
+        if old is not None and not no_worse(new, old):
+            return Retrained(len(known), new, old, None, made.left_out)
+        try:
+            return Retrained(len(known), new, old, store.install(made.model, about, seen), made.left_out)
+        except OvertakenError:
+            say("another version was installed meanwhile: comparing with that one")
 
 
 def _usable(data: Path, own: list[Case], account: Rad, say: Callable[[str], None]) -> list[Example]:
