@@ -102,6 +102,15 @@ def test_a_log_that_was_written_anew(job: NodeJob, home: Path, text: str) -> Non
     assert written(job, marks, 1 << 20) == text.encode()
 
 
+def test_a_log_whose_disk_takes_no_more(job: NodeJob, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _log(home / "log", "an earlier run's\n")
+    marks = mark(job, [path])
+    full = os.statvfs_result((4096, 4096, 9, 0, 0, 9, 9, 9, 0, 255))
+    monkeypatch.setattr(os, "fstatvfs", lambda _: full)
+    os.utime(path, ns=(0, 0))  # as a write does that is refused
+    assert written(job, marks, 1 << 20) == b""
+
+
 def test_a_log_that_was_replaced(job: NodeJob, home: Path) -> None:
     path = _log(home / "log", "old\n")
     marks = mark(job, [path])
