@@ -113,11 +113,13 @@ class ShownJob:
     stdout: str
 
 
+# Twice, as blanks fill the column: the one tells of blanks before the name, the other of those behind it.
+_NAME = (("Name", 1_088), (".Name", 1_088))
 # What squeue is asked of a job.
 _COLUMNS = (
     ("JobID", 20), ("ArrayJobID", 20), ("ArrayTaskID", 20), ("Requeue", 4), ("BatchFlag", 4), ("RestartCnt", 12),
     ("State", 32), ("Reason", 128), ("exit_code", 16), ("tres-per-node", 512), ("admin_comment", 16_384),
-    ("STDOUT", 4_224), ("Name", 1_088),
+    ("STDOUT", 4_224), *_NAME,
 )  # fmt: skip
 
 
@@ -136,11 +138,11 @@ def parse_job(text: str, job: int) -> ShownJob | None:
 
 
 def _cells(text: str, of: Columns) -> Iterator[dict[str, str]]:
-    """The rows of `squeue -O`; a value as long as its column is cut, and counts as unknown."""
+    """The rows of `squeue -O`; a value as long as its column is cut, and counts as unknown. Each job has a name."""
     for row in squeue.rows(text, of):
         yield {
             name: row[name].decode(errors="surrogateescape")
-            if len(row[name]) < width and row[name] != b"(null)"
+            if len(row[name]) < width and (row[name] != b"(null)" or (name, width) in _NAME)
             else ""
             for name, width in of
         }
@@ -153,7 +155,7 @@ def _shown(cells: Mapping[str, str], job: int) -> ShownJob:
         target=f"{job}_{task}" if task is not None and array_job == str(job) else str(job),
         array_job=int(array_job) if task is not None else None,
         array_task=task,
-        name=cells["Name"],
+        name=_name(cells),
         requeue=cells["Requeue"] == "1",
         batch=cells["BatchFlag"] not in ("", "0"),
         restarts=int(cells["RestartCnt"]) if cells["RestartCnt"].isdecimal() else 0,
@@ -165,6 +167,12 @@ def _shown(cells: Mapping[str, str], job: int) -> ShownJob:
         admin_comment=cells["admin_comment"],
         stdout=cells["STDOUT"],
     )
+
+
+def _name(cells: Mapping[str, str]) -> str:
+    """A job's name with the blanks around it; one of blanks alone is empty."""
+    before, behind = cells["Name"], cells[".Name"]
+    return before + behind[len(behind.rstrip(" ")) :] if before else ""
 
 
 def _task(cells: Mapping[str, str]) -> int | None:
@@ -193,11 +201,11 @@ class OtherLogs(NamedTuple):
 
 _LOG_COLUMNS = (
     ("JobID", 20), ("ArrayJobID", 20), ("ArrayTaskID", 20), ("EndTime", 24), ("WorkDir", 4_160),
-    ("STDOUT", 4_224), ("STDERR", 4_224), ("Name", 1_088),
+    ("STDOUT", 4_224), ("STDERR", 4_224), *_NAME,
 )  # fmt: skip
 _END_COLUMNS = _LOG_COLUMNS[:4]
 _ENDED = ("CD", "F", "TO", "CA", "NF", "PR", "OOM")
-# Of so many jobs the names are asked for, which take 14 KB a job.
+# Of so many jobs the names are asked for, which take 15 KB a job.
 _MOST_OTHERS = 500
 
 
@@ -231,7 +239,7 @@ def parse_ends(text: str, job: int, since: int) -> list[str]:
 def parse_logs(text: str, job: int, since: int) -> list[OtherLogs]:
     """The logs in squeue's rows, but those of `job` and of jobs that ended before `since`."""
     return [
-        OtherLogs(number, *_array(cells), cells["WorkDir"], cells["Name"], cells["STDOUT"], cells["STDERR"])
+        OtherLogs(number, *_array(cells), cells["WorkDir"], _name(cells), cells["STDOUT"], cells["STDERR"])
         for number, cells in _others(text, _LOG_COLUMNS, job, since)
     ]
 

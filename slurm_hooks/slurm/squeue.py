@@ -18,16 +18,16 @@ PIECE = 65_536
 """Of what a command says, as much is read at one go: no thread can do anything meanwhile."""
 
 Columns = Sequence[tuple[str, int]]
-"""Slurm's names of columns and their widths in bytes."""
+"""Slurm's names of columns and their widths in bytes; a dot before the name has it end at the column's end."""
 
 
 def wanted(columns: Columns) -> str:
     """What `squeue -O` is asked."""
-    return ",".join(f"{name}:{width}" for name, width in columns)
+    return ",".join(f"{name[1:]}:.{width}" if name[0] == "." else f"{name}:{width}" for name, width in columns)
 
 
 def rows(text: str, columns: Columns) -> Iterator[dict[str, bytes]]:
-    """The rows of `squeue -O`, each cell by its column's name, without the blanks behind it.
+    """The rows of `squeue -O`, each cell by its column's name, without the blanks that fill it.
 
     A cell as long as its column is wide was cut, or fills it.
     """
@@ -39,7 +39,8 @@ def rows(text: str, columns: Columns) -> Iterator[dict[str, bytes]]:
         for start in range(0, rest, length):
             cells, place = {}, start
             for name, width in columns:
-                cells[name] = data[place : place + width].rstrip(b" ")
+                cell = data[place : place + width]
+                cells[name] = cell.lstrip(b" ") if name[0] == "." else cell.rstrip(b" ")
                 place += width
             if data[place : place + 1] == b"\n":
                 yield cells

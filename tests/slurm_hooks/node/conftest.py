@@ -8,7 +8,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -146,16 +146,21 @@ def shown(number: int, **fields: str) -> str:
         "JobName": "train.sh",
         **fields,
     }
-    cells = zip((str(number), *values.values()), commands._COLUMNS, strict=True)
-    return b"".join(cell.encode()[:width].ljust(width) for cell, (_, width) in cells).decode(errors="surrogateescape")
+    return _row(zip((str(number), *values.values(), values["JobName"]), commands._COLUMNS, strict=True))
 
 
 def log_row(job: int, end: str, stdout: str, stderr: str = "", **cells: str) -> str:
     """A row of squeue's in the columns in which `commands.other_logs` asks for logs."""
     values = {"JobID": str(job), "ArrayJobID": str(job), "ArrayTaskID": "N/A", "EndTime": end, "WorkDir": "/home/alice"}
     values |= {"STDOUT": stdout, "STDERR": stderr, "Name": "n", **cells}
-    cut = (values[name].encode()[:width].ljust(width) for name, width in commands._LOG_COLUMNS)
-    return b"".join(cut).decode(errors="surrogateescape")
+    return _row((values[column[0].lstrip(".")], column) for column in commands._LOG_COLUMNS)
+
+
+def _row(cells: Iterable[tuple[str, tuple[str, int]]]) -> str:
+    """Texts in columns as squeue prints them."""
+    cut = ((text.encode(errors="surrogateescape")[:width], column, width) for text, (column, width) in cells)
+    filled = (text.rjust(width) if column.startswith(".") else text.ljust(width) for text, column, width in cut)
+    return b"".join(filled).decode(errors="surrogateescape")
 
 
 def end_row(job: int, end: str, **cells: str) -> str:

@@ -35,7 +35,8 @@ ARRAY = "\n".join(
         shown(14, ArrayJobId="7", ArrayTaskId="4-9", JobState="PENDING", Reason="Resources", ExitCode="0"),
     )
 )
-# How Slurm 22.05.8 shows a job whose user gave it a name with a line end: cells and the bytes that they fill.
+# How Slurm 22.05.8 shows a job whose user gave it a name with a line end: cells and the bytes that they fill,
+# the last one once more from its end on.
 NAMED = (
     ("1", 20), ("1", 20), ("N/A", 20), ("1", 4), ("1", 4), ("0", 12), ("RUNNING", 32), ("None", 128), ("0", 16),
     ("gres:mps:20", 512), ("(null)", 16_384), ("/tmp/a b%j.out", 4_224),
@@ -108,12 +109,13 @@ def test_a_job_that_is_not_there() -> None:
 
 
 def test_how_slurm_shows_a_job() -> None:
-    row = b"".join(text.encode().ljust(width) for text, width in NAMED) + b"\n"
+    name, width = NAMED[-1]
+    row = b"".join(text.encode().ljust(width) for text, width in NAMED) + name.encode().rjust(width) + b"\n"
     job = parse_job(row.decode(), 1)
     assert job is not None
     assert (job.target, job.array_job, job.requeue, job.batch, job.state) == ("1", None, True, True, "RUNNING")
     assert (job.tres_per_node, job.admin_comment, job.stdout) == ("gres:mps:20", "", "/tmp/a b%j.out")
-    assert job.name == NAMED[-1][0]
+    assert job.name == name
 
 
 @pytest.mark.parametrize(
@@ -128,10 +130,8 @@ def test_how_slurm_shows_a_job() -> None:
 )
 @pytest.mark.parametrize("told", [{}, {"AdminComment": "RAD1:e31="}])
 def test_a_user_can_write_no_other_column_and_no_other_job(name: str, told: dict[str, str]) -> None:
-    rows = [shown(8, ArrayJobId="9", ArrayTaskId="1"), shown(9, ArrayJobId="9", ArrayTaskId="2", **told)]
-    rows = [row[: -commands._COLUMNS[-1][1]] for row in rows]
-    cell = name.encode(errors="surrogateescape")[:1088].ljust(1088).decode(errors="surrogateescape")
-    job = parse_job("".join(f"{row}{cell}\n" for row in rows), 9)
+    told = {"JobName": name, "ArrayJobId": "9", **told}
+    job = parse_job("".join(f"{shown(8 + task, ArrayTaskId=str(1 + task), **told)}\n" for task in (0, 1)), 9)
     assert job is not None
     assert (job.target, job.array_task, job.requeue, job.exit_status) == ("9_2", 2, True, 1)
     assert (job.tres_per_node, job.admin_comment) == ("gres:mps:g1:30", told.get("AdminComment", ""))
@@ -139,8 +139,8 @@ def test_a_user_can_write_no_other_column_and_no_other_job(name: str, told: dict
 
 
 def test_carriage_returns_in_a_users_text_move_no_column(slurm: FakeSlurm) -> None:
-    rows = [shown(8, ArrayJobId="9", ArrayTaskId="1"), shown(9, ArrayJobId="9", ArrayTaskId="2")]
-    slurm.job(9, "".join(row[:-1088] + "a\r\nb\r".ljust(1088) + "\n" for row in rows))
+    told = {"JobName": "a\r\nb\r", "ArrayJobId": "9"}
+    slurm.job(9, "".join(f"{shown(8 + task, ArrayTaskId=str(1 + task), **told)}\n" for task in (0, 1)))
     job, problem = commands.show_job(9, 5)
     assert job is not None, problem
     assert (job.target, job.name) == ("9_2", "a\r\nb\r")

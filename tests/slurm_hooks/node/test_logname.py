@@ -122,6 +122,8 @@ def test_what_a_prolog_knows(restart: int, out: str, err: str, paths: list[str] 
         ("", "", {}, ["/slurm-4711.out"]),
         ("", "", {"ArrayJobId": "4700", "ArrayTaskId": "3"}, ["/slurm-4700_3.out"]),
         ("%x.out", "%x.err", {"JobName": "a b"}, ["/a b.out", "/a b.err"]),
+        ("%x.out", "", {"JobName": " a  b  "}, ["/ a  b  .out"]),
+        ("%x.out", "", {"JobName": "(null)"}, ["/(null).out"]),
         ("%5j", "", {}, ["/04711"]),
         ("%N", "", {}, [f"/{HOST}"]),  # which need not be the node's name in Slurm
         ("", "", {"StdOut": "/home/alice/my log"}, ["/home/alice/my log"]),  # Slurm before 22.05
