@@ -76,15 +76,16 @@ class Server:
             self._close()
             raise _another(path)
         try:
-            with contextlib.suppress(FileNotFoundError):  # or another radd has just removed it
-                if stat.S_ISSOCK(path.lstat().st_mode):
-                    path.unlink()
             self._listen(path)
         except OSError:
             self._close()
             raise
 
     def _listen(self, path: Path) -> None:
+        """Listen there, in place of a socket at which nobody does."""
+        with contextlib.suppress(FileNotFoundError):  # or another radd has just removed it
+            if stat.S_ISSOCK(path.lstat().st_mode):
+                path.unlink()
         old = os.umask(0o177)
         try:
             self._listener.bind(str(path))
@@ -107,10 +108,8 @@ class Server:
         there = _file_at(path)
         if there == self._bound:
             return
-        if there is not None:
-            if _somebody_listens(path):
-                raise _another(path)
-            return
+        if there is not None and _somebody_listens(path):
+            raise _another(path)
         self._listen_at = _FOREVER
         try:
             self._listener.close()

@@ -376,6 +376,11 @@ def test_a_socket_that_somebody_removed_is_made_anew(
             Path(settings.socket).unlink()
             caplog.clear()
             await said("radd has made it anew")
+            with socket.socket(socket.AF_UNIX) as killed:  # another radd took its place, and is no more
+                killed.bind(f"{settings.socket}.new")
+            caplog.clear()
+            Path(f"{settings.socket}.new").rename(settings.socket)
+            await said("radd has made it anew")
             writer.write(GOOD)  # who was connected stays so
             answers = [await one(reader), await exchange(settings.socket, GOOD)]
             await close(writer)
