@@ -325,7 +325,7 @@ def _from_sacct(row: Mapping[str, str]) -> JobRun | None:
 
 
 def _from_squeue(row: Mapping[str, str]) -> JobRun:
-    state = "PENDING" if row["State"] == "SPECIAL_EXIT" else row["State"]  # it waits: RequeueExitHold holds it
+    state = "PENDING" if row["State"] in squeue.HELD else row["State"]
     ended = state not in squeue.LIVE
     started = state != "PENDING"
     start = _number(row["StartTime"]) if started else None

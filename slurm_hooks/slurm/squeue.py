@@ -11,7 +11,10 @@ from collections.abc import Iterator, Sequence
 HOLDING = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STOPPED", "STAGE_OUT")
 """States of jobs that hold what they were given; stopped is one whose user has sent it SIGSTOP."""
 
-LIVE = frozenset((*HOLDING, "SIGNALING", "RESIZING", "PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"))
+HELD = frozenset(("SPECIAL_EXIT", "RESV_DEL_HOLD"))
+"""States of jobs that wait until somebody releases them: for RequeueExitHold, or as their reservation is over."""
+
+LIVE = frozenset((*HOLDING, *HELD, "SIGNALING", "RESIZING", "PENDING", "REQUEUED", "REQUEUE_HOLD"))
 """States of jobs that run, or may run again."""
 
 PIECE = 65_536

@@ -344,8 +344,9 @@ def test_a_part_of_a_heterogeneous_job_is_told_alone() -> None:
     assert {run.shown_id for run in SlurmAccounting(runner=Recorded(squeue=parts)).runs_of("8+2")} == {"8+2"}
 
 
-def test_a_job_that_its_exit_status_holds_waits() -> None:
-    held = SQUEUE.replace("PENDING     ", "SPECIAL_EXIT", 1)
+@pytest.mark.parametrize("state", ["SPECIAL_EXIT", "RESV_DEL_HOLD"])
+def test_a_job_that_slurm_holds_waits(state: str) -> None:
+    held = SQUEUE.replace("PENDING".ljust(len(state)), state, 1)
     assert held != SQUEUE
     assert parse_squeue(held) == parse_squeue(SQUEUE)
 

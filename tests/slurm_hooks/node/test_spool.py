@@ -189,6 +189,7 @@ def test_what_nobody_tells_more_of_is_waited_for(node: Node, slurm: FakeSlurm) -
         (None, "failed", "requeued"),
         ("PENDING", "failed", None),
         ("SPECIAL_EXIT", "failed", None),
+        ("RESV_DEL_HOLD", "oom_requeued", None),
     ],
 )
 def test_a_requeued_job_that_is_cancelled_before_slurmdbd_hears_of_it(
