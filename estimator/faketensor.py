@@ -172,10 +172,10 @@ def peak_mib(
         return _step_peak(mode, model, inputs(model, workload.batch_size), loss, workload) / MIB
 
 
-def cast(model: Any, dtype: Any) -> None:
-    """Cast a fake model in place; ``module.to`` swaps tensors, which fake ones do not allow."""
+def cast(model: Any, dtype: Any, of: Any = None) -> None:
+    """Cast a fake model in place, or what in it is of one type; ``module.to`` swaps tensors, which fake ones forbid."""
     for tensor in (*model.parameters(), *model.buffers()):
-        if tensor.is_floating_point():
+        if tensor.is_floating_point() and tensor.dtype == (of or tensor.dtype):
             tensor.data = tensor.data.to(dtype)
             tensor.constant = None  # else torch goes on computing with a number as its code wrote it down, in fp32
 
@@ -203,11 +203,39 @@ def fake_model(build: Callable[[], Any], fake: Any) -> Any:
 
 
 def fake_beside(make: Callable[[Any], Any], model: Any, fake: Any) -> Any:
-    """Make of a fake model what stands beside it, of fake tensors; that may be a copy of the model."""
-    from torch._subclasses.fake_tensor import FakeCopyMode  # noqa: PLC0415
+    """Make of a fake model what stands beside it, its modules of fake tensors; that may be a copy of the model.
 
-    with fake, FakeCopyMode(fake):  # without the second no layer is copied that counts its batches
-        return make(model)
+    They are copies of real ones where these were there before, or where the code does not run on tensors without data,
+    as where it moves or casts a module.
+
+    Raises:
+        Exception: what the code raises, without the mode too.
+    """
+    import torch  # noqa: PLC0415
+    from torch._subclasses.fake_tensor import FakeCopyMode  # noqa: PLC0415
+    from torch._subclasses.fake_tensor import FakeTensor as Fake  # noqa: PLC0415
+    from torch.utils._pytree import tree_map  # noqa: PLC0415
+
+    with FakeCopyMode(fake):  # without it no layer is copied that counts its batches
+        try:
+            with fake:
+                held = make(model)
+        except Exception:
+            held = make(model)
+        memo: dict[int, Any] = {id(own): own for own in (*model.modules(), *model.parameters(), *model.buffers())}
+
+        def faked(leaf: Any) -> Any:
+            own = (leaf,)
+            if isinstance(leaf, torch.nn.Module):
+                own = (*leaf.parameters(), *leaf.buffers())
+            elif not isinstance(leaf, torch.nn.Parameter):
+                return leaf
+            if all(isinstance(tensor, Fake) for tensor in own):
+                return leaf
+            memo.update((id(tensor), tensor) for tensor in own if isinstance(tensor, Fake))
+            return copy.deepcopy(leaf, memo)
+
+        return tree_map(faked, held)
 
 
 def with_sizes(build: Callable[[], Any], inputs: Inputs) -> Callable[[], Any]:
@@ -284,7 +312,7 @@ def plain_inputs(shape: tuple[int, ...] | None, seq_len: int | None) -> Inputs:
 
         if shape is None:
             return (torch.zeros(batch, seq_len or 1, dtype=torch.long),), {}
-        return (torch.zeros(batch, *shape, dtype=_dtype_of(model)),), {}
+        return (torch.zeros(batch, *shape, dtype=dtype_of(model)),), {}
 
     return inputs
 
@@ -304,13 +332,13 @@ def own_inputs(make: Callable[[int], Any]) -> Inputs:
         made = make(batch)
         named = dict(made) if isinstance(made, Mapping) else {}
         given = () if isinstance(made, Mapping) else made if isinstance(made, tuple) else (made,)
-        cast_all = partial(tree_map, partial(_halved, dtype=_dtype_of(model)))
+        cast_all = partial(tree_map, partial(_halved, dtype=dtype_of(model)))
         return cast_all(given), cast_all(named)
 
     return inputs
 
 
-def _dtype_of(model: Any) -> Any:
+def dtype_of(model: Any) -> Any:
     """Give the type of a model's numbers."""
     import torch  # noqa: PLC0415
 

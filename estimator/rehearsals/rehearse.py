@@ -18,7 +18,7 @@ from torch.nn import functional
 from torch.utils._pytree import tree_leaves
 
 from estimator.dataset.measure import make_optimizer
-from estimator.faketensor import MIB, Inputs, cast
+from estimator.faketensor import MIB, Inputs, cast, dtype_of
 from estimator.methods.rad.convolutions import DRAWS, Convolves
 from estimator.rehearsals.allocator import Allocator, Block, anywhere
 from estimator.rehearsals.as_on_a_gpu import as_on_a_gpu
@@ -77,7 +77,7 @@ def _classified(numbers: torch.Tensor) -> torch.Tensor:
 
 
 def _of(held: Any, kind: type[_Kind]) -> list[_Kind]:
-    return [leaf for leaf in tree_leaves(_plain(held)) if isinstance(leaf, kind)]
+    return [leaf for leaf in tree_leaves(held) if isinstance(leaf, kind)]
 
 
 class Subject(NamedTuple):
@@ -101,8 +101,15 @@ class Subject(NamedTuple):
     beside: Any = ()
 
     def modules(self) -> torch.nn.ModuleList:
-        """Give the model, and the modules beside it."""
-        return torch.nn.ModuleList([self.model, *_of(self.beside, torch.nn.Module)])
+        """Give the model, and the modules and parameters beside it."""
+        bare = torch.nn.ParameterList(_of(self.beside, torch.nn.Parameter))
+        return torch.nn.ModuleList([self.model, *_of(self.beside, torch.nn.Module), bare])
+
+    def cast(self, dtype: torch.dtype) -> None:
+        """Cast the model, and what beside it is of the model's type: a teacher in half precision stays as it is."""
+        with self.fake:
+            cast(self.modules(), dtype, of=dtype_of(self.model))
+            cast(self.model, dtype)
 
 
 class Rehearsed(NamedTuple):
@@ -138,8 +145,7 @@ def rehearse(
     steps = Steps()
     found: list[Rehearsal] = []
     failed: dict[tuple[Kind, Precision], Exception] = {}
-    with subject.fake:
-        cast(subject.modules(), torch.float32)  # they may have been built in another
+    subject.cast(torch.float32)  # they may have been built in another
     for precision, kind in product(PRECISIONS, KINDS):
         points: dict[Optimizer | None, list[Point]] = {}
         for batch in batches:
@@ -184,8 +190,7 @@ def points_of(
     model, modules, recorder = subject.model, subject.modules(), Recorder(subject.convolves, steps.numbers)
     autocast = autocasting if precision == "amp" else nullcontext
     if precision == "bf16":
-        with subject.fake:
-            cast(modules, torch.bfloat16)
+        subject.cast(torch.bfloat16)
     with subject.fake, recorder, as_on_a_gpu():
         before = recorder.begin()
         _moved(recorder, modules, together=precision != "bf16")

@@ -15,15 +15,16 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
+from inspect import isroutine
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, NoneType
 from typing import Any
 
 import click
 
 import estimator
 import slurm_hooks
-from estimator.faketensor import Inputs, own_inputs, plain_inputs
+from estimator.faketensor import Inputs, is_lazy, own_inputs, plain_inputs
 from estimator.input_size import InputSizeError, read
 from slurm_hooks.radctl.options import Whole
 
@@ -190,16 +191,37 @@ def beside_of(place: str | None) -> Callable[[Any], Any] | None:
     found = _function(place, _NO_BESIDE)
 
     def call(model: Any) -> Any:
-        from torch.utils._pytree import tree_leaves  # noqa: PLC0415
-
         held = found(model)
-        if not any(hasattr(leaf, "named_children") or hasattr(leaf, "untyped_storage") for leaf in tree_leaves(held)):
-            raise click.ClickException(
-                f"{place} returned no module or tensor, but a {type(held).__name__}; {_NO_BESIDE}"
-            )
+        wrong = _not_beside(held)
+        if wrong:
+            raise click.ClickException(f"{place} returned {wrong}")
         return held
 
     return call
+
+
+def _not_beside(held: Any) -> str:
+    """Say what among a user's things is not counted, and the cure; the empty string where all is."""
+    from torch.utils._pytree import tree_leaves  # noqa: PLC0415
+
+    leaves = [leaf for leaf in tree_leaves(held) if not _holds_nothing(leaf)]
+    modules = [leaf for leaf in leaves if hasattr(leaf, "named_children")]
+    tensors = [leaf for leaf in leaves if hasattr(leaf, "untyped_storage")]
+    if not modules and not tensors:
+        return f"no module or tensor, but a {type(held).__name__}; {_NO_BESIDE}"
+    for leaf in leaves:
+        if not (hasattr(leaf, "named_children") or hasattr(leaf, "untyped_storage")):
+            return f"a {type(leaf).__name__} among others, and what that holds is not seen; {_NO_BESIDE}"
+    if any(tensor.is_sparse or tensor.is_sparse_csr for tensor in tensors):
+        return "a sparse tensor, whose size is not known: torch.empty(...) may stand for its indices and values"
+    if any(map(is_lazy, modules)):
+        return "lazy layers, which have no sizes yet: let it call each module once"
+    return ""
+
+
+def _holds_nothing(leaf: Any) -> bool:
+    """Tell whether something holds no tensors: numbers, words and functions."""
+    return isinstance(leaf, (int, float, str, NoneType)) or isroutine(leaf)
 
 
 def _function(place: str, cure: str) -> Callable[..., Any]:

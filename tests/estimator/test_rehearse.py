@@ -15,10 +15,10 @@ import pytest
 import torch
 from click.testing import CliRunner
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn import functional
 
-from estimator.faketensor import fake_model, own_inputs, plain_inputs, unseen_values
+from estimator.faketensor import fake_beside, fake_mode, fake_model, own_inputs, plain_inputs, unseen_values
 from estimator.methods.rad import Rad
 from estimator.methods.rad.convolutions import DRAWS, Convolves, Workspace
 from estimator.methods.rad.program import Conv, Extents, Three
@@ -27,7 +27,7 @@ from estimator.parsers import parse_summary
 from estimator.rehearsals.as_on_a_gpu import as_on_a_gpu
 from estimator.rehearsals.lines import OPTIMIZERS, PRECISIONS
 from estimator.rehearsals.recorder import GONE, Recorder
-from estimator.rehearsals.rehearse import Subject, followed, points_of, rehearse
+from estimator.rehearsals.rehearse import Subject, beside_mib, followed, points_of, rehearse
 from estimator.summarize import summary_of, table_of
 from estimator.types import Optimizer, Point, Precision, Workload
 from slurm_hooks.radctl.main import cli
@@ -750,6 +750,53 @@ def test_what_the_job_holds_beside_the_model_is_rehearsed() -> None:
     assert second["infer"] - alone["infer"] == pytest.approx(8, abs=0.1)
 
 
+def _beside(make: Callable[[Any], Any], dtype: torch.dtype = torch.float32) -> Subject:
+    fake = fake_mode()
+    model = fake_model(lambda: nn.Linear(256, 1024).to(dtype), fake)
+    return Subject(model, fake, plain_inputs((256,), None), lambda *_: NO_WORK, beside=fake_beside(make, model, fake))
+
+
+_THERE_BEFORE = nn.Sequential(nn.Linear(256, 1024), nn.BatchNorm1d(1024))
+
+
+@pytest.mark.parametrize(
+    ("make", "mib"),
+    [
+        (lambda _: _THERE_BEFORE, 1),
+        (lambda model: nn.Linear(256, 1024).to(model.weight.device), 1),  # fake modules cannot be moved
+        (lambda _: nn.Linear(256, 1024).half(), 0.5),
+        (lambda model: nn.ModuleList([model, _THERE_BEFORE, nn.Linear(256, 1024)]), 2),  # holds what is there
+        (lambda model: [model, model.weight, list(model.parameters())], 0),
+    ],
+)
+def test_what_is_beside_a_model_is_made_of_tensors_without_data(make: Callable[[Any], Any], mib: float) -> None:
+    subject = _beside(make)
+    assert beside_mib(subject) == pytest.approx(mib, abs=0.05)
+    assert all(isinstance(tensor, FakeTensor) for tensor in subject.modules().parameters())
+    assert not any(isinstance(tensor, FakeTensor) for tensor in _THERE_BEFORE.parameters())
+
+
+def test_a_bare_parameter_beside_a_model_is_trained_with_it() -> None:
+    subject = _beside(lambda _: {"prototypes": nn.Parameter(torch.ones(64, 128)), "queue": torch.ones(64, 128)})
+
+    def taken(name: str) -> float:
+        one = subject.beside[name]
+        alone = subject._replace(beside=one, loss=lambda out: out.mean() * one.sum())
+        return points_of(alone, "train", "fp32", 4, ("adam",))["adam"].used_mib
+
+    more = 4 * 64 * 128 * 4 / 2**20  # its gradient, Adam's two states, and what Adam's step works with
+    assert taken("prototypes") - taken("queue") == pytest.approx(more)
+
+
+def test_what_is_beside_a_model_in_another_precision_stays_in_it() -> None:
+    half, own = torch.float16, torch.bfloat16
+    subject = _beside(lambda model: (copy.deepcopy(model), nn.Linear(2, 2).half()), own)
+    for dtype in (torch.float32, own, own):
+        subject.cast(dtype)
+        copied, teacher = subject.beside
+        assert (subject.model.weight.dtype, copied.weight.dtype, teacher.weight.dtype) == (dtype, dtype, half)
+
+
 def test_what_a_loss_of_ones_own_raises_is_said() -> None:
     with pytest.raises(RuntimeError, match="scalar"):
         table_of(lambda: Gate(3), plain_inputs((256,), None), 4, lambda out: out)
@@ -947,6 +994,12 @@ def held(model):
     return [torch.empty(1024, 1024), model.head]
 def nothing(model):
     return []
+def hidden(model):
+    return torch.zeros(1), torch.optim.Adam(model.parameters())
+def sparse(model):
+    return torch.zeros(3, 3).to_sparse()
+def lazy(model):
+    return [torch.nn.LazyLinear(3)]
 def both(out, held):
     return summed(out) * held[0].mean()
 """
@@ -979,6 +1032,12 @@ def test_a_function_of_ones_own_makes_what_goes_in(tmp_path: Path, monkeypatch: 
     none = runner.invoke(cli, [*options, *beside, "both:nothing"])
     assert (none.exit_code, none.stdout) == (2, "")
     assert none.stderr.startswith("radctl: both:nothing returned no module or tensor, but a list; name a function that")
+    unseen = runner.invoke(cli, [*options, *beside, "both:hidden"])
+    assert "both:hidden returned a Adam among others, and what that holds is not seen; name" in unseen.stderr
+    sparse = runner.invoke(cli, [*options, *beside, "both:sparse"])
+    assert "both:sparse returned a sparse tensor, whose size is not known: torch.empty" in sparse.stderr
+    lazy = runner.invoke(cli, [*options, *beside, "both:lazy"])
+    assert "both:lazy returned lazy layers, which have no sizes yet: let it call each module once" in lazy.stderr
     asked = runner.invoke(cli, ["summarize", "both:net", "--beside", "both:held"])
     assert "--beside is for a table: say what goes in by" in asked.stderr
     one = runner.invoke(cli, ["summarize", "both:net", "--inputs", "both:alone"])
