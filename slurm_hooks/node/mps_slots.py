@@ -132,9 +132,9 @@ def users_of(slot: Slot) -> dict[int, float]:
 
 
 def idle_since(slot: Slot) -> float | None:
-    """When the last job left: its going changed the folder."""
+    """When the last job left: its going changed the folder. What a killed Prolog left half-written is no job's note."""
     try:
-        return None if names(slot.jobs) else os.stat(slot.jobs).st_mtime  # noqa: PTH116
+        return None if any(map(str.isdigit, names(slot.jobs))) else os.stat(slot.jobs).st_mtime  # noqa: PTH116
     except FileNotFoundError:
         return 0.0
 
