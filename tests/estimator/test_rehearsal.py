@@ -257,6 +257,7 @@ def test_what_is_beside_a_model_counts_once(rad: Rad) -> None:
     plain, more = rad.predict(table, workload), rad.predict(alone, workload)
     assert more.expected_mib - plain.expected_mib == pytest.approx(512, abs=1)
     assert more.upper_mib - plain.upper_mib == pytest.approx(512, abs=1)
+    assert set(more.reasons) - set(plain.reasons) == {"512 MiB of what the job holds beside the model"}
     assert fingerprint(with_runs, workload) != fingerprint(rehearsed, workload)
 
 

@@ -122,6 +122,10 @@ def _unknown(program: Program, shaped: ModelSummary) -> float:
     return own / total
 
 
+def _aside(held_mib: float) -> tuple[str, ...]:
+    return (f"{held_mib:.0f} MiB of what the job holds beside the model",) if held_mib else ()
+
+
 class _Whole(NamedTuple):
     """What is estimated of a training of a whole model.
 
@@ -253,9 +257,7 @@ class Rad:
             partly = not part.whole
             if partly:
                 said = (_PARTLY if knowledge.level in _ALIKE else _PARTLY_NEW).format(trained, shaped.total_params)
-        better = (
-            knowledge.level in _BETTER and not partly and not shaped.beside_mib
-        )  # it was measured with nothing beside
+        better = knowledge.level in _BETTER and not partly and not shaped.beside_mib  # which no measured run had
         steps = None if better else self._of_rehearsal(shaped, workload, row, memory, own)
         if steps is not None:
             expected, upper, explicit, said = steps
@@ -272,7 +274,7 @@ class Rad:
         open_ = program.weighs and not weighed and knowledge.level not in _ALIKE and said not in (_REHEARSED, _APART)
         upper = max(upper, room, self._otherwise(summary, shaped.steps, workload, weighs=open_))
         most = within(upper, expected, memory_mib)
-        reasons = (said, *self._reasons(memory, explicit, context, gpu, shaped), *more.reasons)
+        reasons = (said, *self._reasons(memory, explicit, context, gpu, shaped), *_aside(held), *more.reasons)
         reasons += (*([_WEIGHS] if open_ else ()), *([_LONGER] if expected < room == upper else ()))
         if bare > _MOST_UNKNOWN:
             share = f"{100 * bare:.0f} % of the parameters are in no layer of the table"
