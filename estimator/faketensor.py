@@ -216,12 +216,21 @@ def fake_beside(make: Callable[[Any], Any], model: Any, fake: Any) -> Any:
     from torch._subclasses.fake_tensor import FakeTensor as Fake  # noqa: PLC0415
     from torch.utils._pytree import tree_map  # noqa: PLC0415
 
-    with FakeCopyMode(fake):  # without it no layer is copied that counts its batches
-        try:
-            with fake:
-                held = make(model)
-        except Exception:
+    class CopyModel(FakeCopyMode):
+        """Copies what is fake alone: the code's own layers, which may copy one another, stay real."""
+
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if args and isinstance(args[0], torch.Tensor) and not isinstance(args[0], Fake):
+                return func(*args, **(kwargs or {}))
+            return super().__torch_function__(func, types, args, kwargs)
+
+    try:
+        with fake, FakeCopyMode(fake):  # without the second no layer is copied that counts its batches
             held = make(model)
+    except Exception:
+        with CopyModel(fake):
+            held = make(model)
+    with FakeCopyMode(fake):
         memo: dict[int, Any] = {id(own): own for own in (*model.modules(), *model.parameters(), *model.buffers())}
 
         def faked(leaf: Any) -> Any:

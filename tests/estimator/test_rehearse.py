@@ -756,6 +756,13 @@ def _beside(make: Callable[[Any], Any], dtype: torch.dtype = torch.float32) -> S
     return Subject(model, fake, plain_inputs((256,), None), lambda *_: NO_WORK, beside=fake_beside(make, model, fake))
 
 
+def _read(module: nn.Module) -> nn.Module:
+    """Look at a number of a copy, as what draws weights may."""
+    copied = copy.deepcopy(module)
+    assert next(copied.parameters()).max().item() < 1
+    return copied
+
+
 _THERE_BEFORE = nn.Sequential(nn.Linear(256, 1024), nn.BatchNorm1d(1024))
 
 
@@ -765,6 +772,7 @@ _THERE_BEFORE = nn.Sequential(nn.Linear(256, 1024), nn.BatchNorm1d(1024))
         (lambda _: _THERE_BEFORE, 1),
         (lambda model: nn.Linear(256, 1024).to(model.weight.device), 1),  # fake modules cannot be moved
         (lambda _: nn.Linear(256, 1024).half(), 0.5),
+        (lambda model: nn.ModuleList([_read(nn.Linear(256, 1024)), copy.deepcopy(model)]), 2),
         (lambda model: nn.ModuleList([model, _THERE_BEFORE, nn.Linear(256, 1024)]), 2),  # holds what is there
         (lambda model: [model, model.weight, list(model.parameters())], 0),
     ],
