@@ -205,8 +205,7 @@ def fake_model(build: Callable[[], Any], fake: Any) -> Any:
 def fake_beside(make: Callable[[Any], Any], model: Any, fake: Any) -> Any:
     """Make of a fake model what stands beside it, its modules of fake tensors; that may be a copy of the model.
 
-    They are copies of real ones where these were there before, or where the code does not run on tensors without data,
-    as where it moves or casts a module.
+    They are copies of real ones where these were there before, or where the code does not run on tensors without data.
 
     Raises:
         Exception: what the code raises, without the mode too.
@@ -225,10 +224,10 @@ def fake_beside(make: Callable[[Any], Any], model: Any, fake: Any) -> Any:
             return super().__torch_function__(func, types, args, kwargs)
 
     try:
-        with fake, FakeCopyMode(fake):  # without the second no layer is copied that counts its batches
+        with fake, _moving(), FakeCopyMode(fake):  # without the second no layer is copied that counts its batches
             held = make(model)
     except Exception:
-        with CopyModel(fake):
+        with _moving(), CopyModel(fake):
             held = make(model)
     with FakeCopyMode(fake):
         memo: dict[int, Any] = {id(own): own for own in (*model.modules(), *model.parameters(), *model.buffers())}
@@ -245,6 +244,32 @@ def fake_beside(make: Callable[[Any], Any], model: Any, fake: Any) -> Any:
             return copy.deepcopy(leaf, memo)
 
         return tree_map(faked, held)
+
+
+@contextmanager
+def _moving() -> Iterator[None]:
+    """Let ``module.to`` and the like move and cast fake modules, whose tensors PyTorch would swap, which it cannot."""
+    import torch  # noqa: PLC0415
+    from torch._subclasses.fake_tensor import FakeTensor as Fake  # noqa: PLC0415
+
+    as_torch_does = torch.nn.Module._apply
+
+    def apply(module: Any, change: Callable[[Any], Any], recurse: bool = True) -> Any:
+        own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+        if not any(isinstance(tensor, Fake) for tensor in own):
+            return as_torch_does(module, change, recurse)
+        for child in module.children() if recurse else ():
+            child._apply(change)
+        for tensor in own:
+            tensor.data = change(tensor.data)
+            tensor.constant = None
+        return module
+
+    torch.nn.Module._apply = apply
+    try:
+        yield
+    finally:
+        torch.nn.Module._apply = as_torch_does
 
 
 def with_sizes(build: Callable[[], Any], inputs: Inputs) -> Callable[[], Any]:

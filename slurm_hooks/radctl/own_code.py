@@ -220,8 +220,8 @@ def _not_beside(held: Any) -> str:
 
 
 def _holds_nothing(leaf: Any) -> bool:
-    """Tell whether something holds no tensors: numbers, words and functions."""
-    return isinstance(leaf, (int, float, str, NoneType)) or isroutine(leaf)
+    """Tell whether something holds no tensors: numbers, words, functions and classes."""
+    return isinstance(leaf, (int, float, str, NoneType, type)) or isroutine(leaf)
 
 
 def _function(place: str, cure: str) -> Callable[..., Any]:

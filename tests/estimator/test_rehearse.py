@@ -770,7 +770,9 @@ _THERE_BEFORE = nn.Sequential(nn.Linear(256, 1024), nn.BatchNorm1d(1024))
     ("make", "mib"),
     [
         (lambda _: _THERE_BEFORE, 1),
-        (lambda model: nn.Linear(256, 1024).to(model.weight.device), 1),  # fake modules cannot be moved
+        (lambda model: nn.Linear(256, 1024).to(model.weight.device), 1),
+        (lambda model: copy.deepcopy(model).to(model.weight.device), 1),
+        (lambda model: (copy.deepcopy(model).half(), _read(nn.Linear(256, 1024)).half()), 1),
         (lambda _: nn.Linear(256, 1024).half(), 0.5),
         (lambda model: nn.ModuleList([_read(nn.Linear(256, 1024)), copy.deepcopy(model)]), 2),
         (lambda model: nn.ModuleList([model, _THERE_BEFORE, nn.Linear(256, 1024)]), 2),  # holds what is there
@@ -1001,7 +1003,7 @@ def whole(out):
 def held(model):
     return [torch.empty(1024, 1024), model.head]
 def nothing(model):
-    return []
+    return [torch.nn.Linear]
 def hidden(model):
     return torch.zeros(1), torch.optim.Adam(model.parameters())
 def sparse(model):
