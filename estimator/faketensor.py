@@ -175,7 +175,7 @@ def peak_mib(
 def cast(model: Any, dtype: Any, of: Any = None) -> None:
     """Cast a fake model in place, or what in it is of one type; ``module.to`` swaps tensors, which fake ones forbid."""
     for tensor in (*model.parameters(), *model.buffers()):
-        if tensor.is_floating_point() and tensor.dtype == (of or tensor.dtype):
+        if tensor.is_floating_point() and tensor.dtype != dtype and tensor.dtype == (of or tensor.dtype):
             tensor.data = tensor.data.to(dtype)
             tensor.constant = None  # else torch goes on computing with a number as its code wrote it down, in fp32
 

@@ -807,6 +807,19 @@ def test_what_is_beside_a_model_in_another_precision_stays_in_it() -> None:
         assert (subject.model.weight.dtype, copied.weight.dtype, teacher.weight.dtype) == (dtype, dtype, half)
 
 
+def test_a_teacher_may_hold_the_tensors_of_a_file_themselves(tmp_path: Path) -> None:
+    torch.save(nn.BatchNorm1d(2**18).state_dict(), tmp_path / "teacher.pt")
+
+    def teacher(_: Any) -> nn.Module:
+        net = nn.BatchNorm1d(2**18)
+        net.load_state_dict(torch.load(tmp_path / "teacher.pt"), assign=True)
+        return net.eval()
+
+    subject = _beside(teacher)
+    assert beside_mib(subject) == pytest.approx(4, abs=0.1)
+    subject.cast(torch.float32)
+
+
 def test_what_a_loss_of_ones_own_raises_is_said() -> None:
     with pytest.raises(RuntimeError, match="scalar"):
         table_of(lambda: Gate(3), plain_inputs((256,), None), 4, lambda out: out)
