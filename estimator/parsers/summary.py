@@ -40,7 +40,7 @@ _NAMED: Final = 0.6
 # How a line ends that stands in a notebook's file, and how such a file begins.
 _END_IN_JSON: Final = "\\n"
 _LINE_IN_JSON: Final = f'{_END_IN_JSON}"'
-_JSON: Final = re.compile(r'\s*(?:[\[{]\s*)*"')
+_JSON: Final = re.compile(r'\s{0,99}(?:[\[{]\s{0,99}){0,9}"')
 
 
 def parse_summary(text: str) -> ModelSummary:

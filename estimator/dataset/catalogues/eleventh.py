@@ -274,6 +274,13 @@ _WIDE: Mapping[str, Any] = encoder(1024, 24, 16)
 _SMALL: Mapping[str, Any] = encoder(384, 12, 6)
 _HUGE: Mapping[str, Any] = encoder(1280, 32, 16)
 _ROBERTA: Mapping[str, Any] = {"vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size": 1}
+_PROTEINS: dict[str, Any] = {
+    "vocab_size": 33,
+    "position_embedding_type": "rotary",
+    "pad_token_id": 1,
+    "mask_token_id": 32,
+    "token_dropout": False,
+}
 _READ: tuple[Text, ...] = (
     ("bert-base-cased", "bert", "bert", (CLS, TOK), {**BASE, "vocab_size": 28996}, 512),
     ("bert-large", "bert", "bert", (QA, TOK), {**_WIDE}, 512),
@@ -325,16 +332,7 @@ _READ: tuple[Text, ...] = (
         "esm",
         "esm",
         (MLM, CLS),
-        encoder(
-            320,
-            6,
-            20,
-            vocab_size=33,
-            position_embedding_type="rotary",
-            pad_token_id=1,
-            mask_token_id=32,
-            token_dropout=False,
-        ),
+        encoder(320, 6, 20, **_PROTEINS),
         1024,
     ),
     (
@@ -342,16 +340,7 @@ _READ: tuple[Text, ...] = (
         "esm",
         "esm",
         (MLM, CLS),
-        encoder(
-            640,
-            30,
-            20,
-            vocab_size=33,
-            position_embedding_type="rotary",
-            pad_token_id=1,
-            mask_token_id=32,
-            token_dropout=False,
-        ),
+        encoder(640, 30, 20, **_PROTEINS),
         1024,
     ),
 )
